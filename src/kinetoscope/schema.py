@@ -26,58 +26,21 @@ BreakKind: TypeAlias = Literal["break", "skipped_frame", "limit", "framework"]
 SourceState: TypeAlias = Literal["exact", "cached"]
 Severity: TypeAlias = Literal["high", "medium", "low", "info"]
 Basis: TypeAlias = Literal["unprofiled", "profiled"]
-# fmt: off  (lists of words read better filled)
+# fmt: off
 Origin: TypeAlias = Literal[
-    "inductor_triton",
-    "user_triton",
-    "inductor_cpp",
-    "autotune",
-    "compiled_extern",
-    "compiled_fallback",
-    "eager",
-    "memory",
-    "unknown",
+    "inductor_triton", "user_triton", "inductor_cpp", "autotune", "compiled_extern", "compiled_fallback",
+    "eager", "memory", "unknown",
 ]
 Kind: TypeAlias = Literal[
-    "gemm",
-    "convolution",
-    "attention",
-    "normalization",
-    "reduction",
-    "pointwise",
-    "sort",
-    "copy",
-    "communication",
-    "optimizer",
-    "other",
+    "gemm", "convolution", "attention", "normalization", "reduction", "pointwise", "sort", "copy",
+    "communication", "optimizer", "other",
 ]
 FindingCode: TypeAlias = Literal[
-    "not-compiled",
-    "graph-break",
-    "skipped-frame",
-    "recompile",
-    "recompile-limit",
-    "compile-in-window",
-    "compile-time",
-    "launch-bound",
-    "sync",
-    "host-copy",
-    "cuda-graph-skip",
-    "cuda-graph-rerecord",
-    "guard-overhead",
-    "eager-kernels",
-    "fallback-op",
-    "small-kernels",
-    "data-loading",
-    "memory-alloc",
-    "exposed-communication",
-    "straggler",
-    "gpu-bound",
-    "profiler-distortion",
-    "device-events-missing",
-    "trace-incomplete",
-    "kernel-names",
-    "possible-break",
+    "not-compiled", "graph-break", "skipped-frame", "recompile", "recompile-limit", "compile-in-window",
+    "compile-time", "launch-bound", "sync", "host-copy", "cuda-graph-skip", "cuda-graph-rerecord",
+    "guard-overhead", "eager-kernels", "fallback-op", "small-kernels", "data-loading", "memory-alloc",
+    "exposed-communication", "straggler", "gpu-bound", "profiler-distortion", "device-events-missing",
+    "trace-incomplete", "kernel-names", "possible-break",
 ]
 # fmt: on
 
@@ -476,7 +439,7 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Idle(msgspec.Struct, frozen=True, kw_only=True):
-    """Idle time summed over devices; causes sum to ``total_ns`` exactly; ``share`` is of the devices' spans."""
+    """Idle time summed over devices; causes sum to ``total_ns``; ``share`` is of the devices' spans."""
 
     total_ns: int
     share: float
