@@ -5,4 +5,29 @@ Public names are imported on first use, so that ``import kinetoscope`` costs not
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from kinetoscope.errors import KinetoscopeError as KinetoscopeError
+    from kinetoscope.ingest import load as load
+    from kinetoscope.trace import Trace as Trace
+
+_HOMES = {
+    "KinetoscopeError": "kinetoscope.errors",
+    "Trace": "kinetoscope.trace",
+    "load": "kinetoscope.ingest",
+}
+__all__ = ["KinetoscopeError", "Trace", "__version__", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,163 @@
+"""Where the events lie in a trace document, and where a text may be cut between them.
+
+A trace is a JSON object with a ``traceEvents`` array, or that array alone. Nothing here
+depends on white space: a border is any ``},{`` that looks like the start of an event, and
+whoever decodes the pieces proves it: text that starts at a true border and decodes as whole
+values ends at one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kinetoscope.errors import NotATraceError
+
+#: between two events; the cut goes after the comma
+BORDER = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s|tts)"\s*:)')
+_SPACE = re.compile(r"[ \t\r\n]*")
+_KEY = re.compile(r'"((?:[^"\\]|\\.)*)"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
+_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_BOM = b"\xef\xbb\xbf"
+_DECODER = json.JSONDecoder(strict=False)
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The start of a document: where its events begin, and the header read before them."""
+
+    start: int  # offset of the first byte after the array's bracket
+    header: Mapping[str, Any]
+    header_damaged: bool
+    is_array: bool
+
+
+class NeedMoreError(Exception):
+    """The prefix ends before the events begin."""
+
+
+def find_events(prefix: bytes, *, whole: bool) -> Opening:
+    """Find the ``traceEvents`` array in the first bytes of a document.
+
+    Raises:
+        NeedMoreError: not found yet, and more can be read (``whole`` is False).
+        NotATraceError: this is not a trace.
+    """
+    skip = len(_BOM) if prefix.startswith(_BOM) else 0
+    lead = prefix[skip:].lstrip(b" \t\r\n")
+    if not lead:
+        if whole:
+            raise NotATraceError("the file is empty; was the profiler's export interrupted?")
+        raise NeedMoreError
+    if lead[:1] == b"[":
+        return Opening(len(prefix) - len(lead) + 1, {}, False, True)
+    if lead[:1] != b"{":
+        raise NotATraceError(
+            f"not a trace: the content starts with {_shown(lead[:12])}, not with a JSON object or array"
+        )
+    found = _walk(prefix, len(prefix) - len(lead))
+    if found is not None:
+        return found
+    # The header itself may be broken JSON: its first key of that name is then taken.
+    match = _EVENTS_KEY.search(prefix)
+    if match is not None:
+        return Opening(match.end(), {}, True, False)
+    if not whole:
+        raise NeedMoreError
+    raise NotATraceError(_what_else(prefix))
+
+
+def _walk(prefix: bytes, at: int) -> Opening | None:
+    """Read key by key from the opening brace until ``traceEvents``; None where that fails."""
+    # latin-1 keeps offsets: one character a byte; values are decoded again properly below
+    text = prefix.decode("latin-1")
+    at = _skip(text, at + 1)
+    header: dict[str, Any] = {}
+    while True:
+        key = _KEY.match(text, at)
+        if key is None:
+            return None
+        at = key.end()
+        if key.group(1) == "traceEvents":
+            if text[at : at + 1] != "[":
+                return None
+            return Opening(at + 1, header, False, False)
+        try:
+            _, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return None
+        value = _value(prefix[at:end])
+        header[key.group(1)] = value
+        at = _skip(text, end)
+        if text[at : at + 1] != ",":
+            return None
+        at = _skip(text, at + 1)
+
+
+def _value(raw: bytes) -> Any:
+    try:
+        return _DECODER.decode(raw.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _skip(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+def parse_trailer(rest: bytes, *, is_array: bool) -> Mapping[str, Any] | None:
+    """What follows the array's closing bracket: the remaining keys; None when it is damaged or cut."""
+    rest = rest.strip(b" \t\r\n\x00")
+    if is_array:
+        return {} if not rest else None
+    if rest == b"}":
+        return {}
+    if not rest.startswith(b",") or not rest.endswith(b"}"):
+        return None
+    value = _value(b"{" + rest[1:])
+    return value if isinstance(value, dict) else None
+
+
+def closings(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Possible (events, what follows their closing bracket) readings of a document's last text.
+
+    The last event is taken from each border, last border first, and must be followed by ``]``.
+    A border inside the trailer gives a false reading, which does not decode: try the next.
+    """
+    stripped = text.lstrip(b" \t\r\n")
+    if stripped[:1] == b"]":
+        yield b"", stripped[1:]
+        return
+    borders = [match.end() for match in BORDER.finditer(text)]
+    for start in [*reversed(borders), 0]:
+        tail = text[start:].decode("latin-1")
+        at = _skip(tail, 0)
+        try:
+            _, end = _DECODER.raw_decode(tail, at)
+        except (ValueError, RecursionError):
+            continue
+        close = _skip(tail, end)
+        if tail[close : close + 1] == ",":  # a comma after the last event
+            close = _skip(tail, close + 1)
+        if tail[close : close + 1] == "]":
+            yield text[: start + end], text[start + close + 1 :]
+
+
+def _what_else(prefix: bytes) -> str:
+    head = prefix[:65536]
+    if re.search(rb'"schema"\s*:\s*"[^"]*(?:chakra|-)', head) and b'"nodes"' in prefix:
+        return (
+            "not a profiler trace but an execution trace (ExecutionTraceObserver, Chakra): it has no "
+            "'traceEvents'; export the profile with prof.export_chrome_trace()"
+        )
+    keys = [k.decode("utf-8", "replace") for k in re.findall(rb'"([A-Za-z_][\w ]{0,30})"\s*:', head)[:6]]
+    named = ", ".join(keys) if keys else "none"
+    return f"not a trace: JSON without 'traceEvents' (keys found: {named})"
+
+
+def _shown(data: bytes) -> str:
+    return "0x" + data[:8].hex() if any(b < 32 or b > 126 for b in data) else repr(data.decode("ascii"))

@@ -1,0 +1,102 @@
+"""Depth and parent of every slice on its track.
+
+Slices come ordered by (track, start, longest first). In well-nested data the depth of a slice is
+the number of earlier slices that have not ended, and its parent is the last slice one level up;
+both are computed for whole columns at once. Where slices cross (start inside another and outlive
+it), that is wrong for everything under the same outermost slices: those runs, and only those, are
+walked with a stack, in which a crossing slice becomes a child of the innermost slice still open
+at its start.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinetoscope.trace import Bool, Int32, Int64, UInt16
+
+
+def nest(lane: Int64, start_ns: Int64, end_ns: Int64) -> tuple[UInt16, Int32]:
+    """Depth and parent (row or -1) of slices ordered by (lane, start, longest first).
+
+    A slice that ends where another starts is not around it; one of no length is around nothing.
+    """
+    count = len(start_ns)
+    depth = np.zeros(count, np.int32)
+    parent = np.full(count, -1, np.int32)
+    if count == 0:
+        return depth.astype(np.uint16), parent
+    borders = np.flatnonzero(np.diff(lane)) + 1
+    for first, last in zip([0, *borders.tolist()], [*borders.tolist(), count], strict=True):
+        _nest_lane(start_ns[first:last], end_ns[first:last], first, depth[first:last], parent[first:last])
+    return np.minimum(depth, np.iinfo(np.uint16).max).astype(np.uint16), parent
+
+
+def _nest_lane(start_ns: Int64, end_ns: Int64, offset: int, depth: Int32, parent: Int32) -> None:
+    """Fill ``depth`` and ``parent`` of one lane, in place."""
+    count = len(start_ns)
+    rows = np.arange(count)
+    holds = end_ns > start_ns  # those without length hold nothing and close nothing
+    held_before = np.cumsum(holds) - holds
+    ended = np.searchsorted(np.sort(end_ns[holds]), start_ns, side="right")
+    level = (held_before - ended).astype(np.int32)
+    if (level < 0).any():  # cannot happen in ordered input
+        raise ValueError("slices are not ordered by start")
+    depth[:] = level
+    inner = level > 0
+    if not inner.any():
+        return
+    above = _last_above(level, holds)
+    parent[:] = np.where(above >= 0, above + offset, -1)
+    # a parent that ends before its child does crosses it
+    bad = inner & ((above < 0) | (end_ns[np.maximum(above, 0)] < end_ns))
+    if not bad.any():
+        return
+    outermost = np.flatnonzero(_starts_run(start_ns, end_ns))
+    run = np.searchsorted(outermost, rows[bad], side="right") - 1
+    for number in np.unique(run):
+        first = int(outermost[number])
+        last = int(outermost[number + 1]) if number + 1 < len(outermost) else count
+        _walk(start_ns[first:last], end_ns[first:last], offset + first, depth[first:last], parent[first:last])
+
+
+def _last_above(level: Int32, holds: Bool) -> Int64:
+    """For each row the last earlier row with length one level up, or -1."""
+    above = np.full(len(level), -1, np.int64)
+    order = np.argsort(level[holds], kind="stable")
+    holding = np.flatnonzero(holds)[order]
+    levels = level[holding]
+    deepest = int(level.max())
+    bounds = np.searchsorted(levels, np.arange(deepest + 2))
+    own = np.argsort(level, kind="stable")
+    own_bounds = np.searchsorted(level[own], np.arange(deepest + 2))
+    for depth in range(1, deepest + 1):
+        candidates = holding[bounds[depth - 1] : bounds[depth]]
+        members = own[own_bounds[depth] : own_bounds[depth + 1]]
+        if len(candidates) == 0 or len(members) == 0:
+            continue
+        at = np.searchsorted(candidates, members) - 1
+        above[members] = np.where(at >= 0, candidates[np.maximum(at, 0)], -1)
+    return above
+
+
+def _starts_run(start_ns: Int64, end_ns: Int64) -> Bool:
+    """Rows at which nothing earlier is still open."""
+    open_until = np.maximum.accumulate(end_ns)
+    starts = np.ones(len(start_ns), np.bool_)
+    starts[1:] = start_ns[1:] >= open_until[:-1]
+    return starts
+
+
+def _walk(start_ns: Int64, end_ns: Int64, offset: int, depth: Int32, parent: Int32) -> None:
+    stack: list[int] = []
+    starts, ends = start_ns.tolist(), end_ns.tolist()
+    for row, start in enumerate(starts):
+        # a crossing slice may outlive those under it: look for closed ones anywhere in the stack
+        while stack and ends[stack[-1]] <= start:
+            stack.pop()
+        if any(ends[held] <= start for held in stack):
+            stack = [held for held in stack if ends[held] > start]
+        depth[row] = len(stack)
+        parent[row] = stack[-1] + offset if stack else -1
+        if ends[row] > start:
+            stack.append(row)

@@ -1,0 +1,291 @@
+"""Read one trace text into a `Trace`: split, decode on every core, prove the borders, assemble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from kinetoscope.errors import EmptyTraceError
+from kinetoscope.ingest import document
+from kinetoscope.ingest.assemble import Body, Gathered, build
+from kinetoscope.ingest.document import BORDER, NeedMoreError, Opening
+from kinetoscope.ingest.events import EventColumns, MalformedError, decode
+from kinetoscope.ingest.repair import decode_mended, mend_tokens, salvage, strip_comma
+from kinetoscope.ingest.text import Text
+
+#: small enough that the objects of a chunk stay in a core's cache
+CHUNK_BYTES = 2 << 20
+_WINDOW_BYTES = 1 << 16
+_HEADER_LIMIT_BYTES = 64 << 20
+#: called with bytes read so far and bytes in all (None: unknown)
+Progress = Callable[[int, "int | None"], None]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Where the text of consecutive events lies, so that they can be read again."""
+
+    offset: int
+    length: int
+    first_event: int
+    events: int
+    salvaged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What reading a document gave: its events, where they lie, and what surrounds them."""
+
+    body: Body
+    header: Mapping[str, Any]
+    extents: tuple[Extent, ...]
+    complete: bool
+    notes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of the document between two (supposed) borders, not decoded yet."""
+
+    offset: int
+    length: int
+
+
+#: decodes pieces, in order, perhaps ahead and elsewhere: columns, or None where a piece is malformed
+DecodePieces = Callable[[Text, Iterator[Piece]], Iterator[tuple[Piece, "EventColumns | None"]]]
+
+
+def decode_here(text: Text, pieces: Iterator[Piece]) -> Iterator[tuple[Piece, EventColumns | None]]:
+    """Decode piece by piece in this process."""
+    for piece in pieces:
+        try:
+            yield piece, decode_mended(text.read_at(piece.offset, piece.length))
+        except MalformedError:
+            yield piece, None
+
+
+def read_document(text: Text, decode_pieces: DecodePieces = decode_here, progress: Progress | None = None) -> Reading:
+    """Read a whole trace document.
+
+    Raises:
+        NotATraceError: it is something else.
+        EmptyTraceError: not one whole event is in it.
+        InputError: it cannot be read.
+    """
+    opening = _open(text)
+    run = _Run(text, progress)
+    with closing(_Splitter(text, opening.start)) as splitter:
+        for piece, columns in decode_pieces(text, splitter.pieces()):
+            run.take(piece, columns)
+        trailer, closed = run.finish(splitter.tail, is_array=opening.is_array)
+    notes = dict(run.gathered.notes)
+    if opening.header_damaged:
+        notes["header-damaged"] = 1
+    if run.lost:
+        notes["event-lost"] = run.lost
+    if run.gathered.events == 0:
+        raise EmptyTraceError(
+            "the trace holds no events"
+            if closed
+            else "the trace ends before its first event does; was the program killed while writing it?"
+        )
+    return Reading(
+        body=build(run.gathered.tables()),
+        header={**opening.header, **(trailer or {})},
+        extents=tuple(run.extents),
+        complete=closed and trailer is not None and text.ends_early is None,
+        notes=notes,
+    )
+
+
+def _open(text: Text) -> Opening:
+    length = 1 << 16
+    while True:
+        prefix = text.read_at(0, length)
+        try:
+            return document.find_events(prefix, whole=len(prefix) < length or length >= _HEADER_LIMIT_BYTES)
+        except NeedMoreError:
+            length *= 4
+
+
+class _Splitter:
+    """Cuts the events into pieces at supposed borders, leaving the last stretch as ``tail``."""
+
+    def __init__(self, text: Text, start: int) -> None:
+        self._text = text
+        self.tail = Piece(start, 0)
+        self._at = start
+
+    def pieces(self) -> Iterator[Piece]:
+        """Pieces from the front; after the last, ``tail`` is what remains up to the end of the text."""
+        while (cut := self._next_cut()) is not None:
+            piece = Piece(self._at, cut - self._at)
+            self._at = cut
+            yield piece
+        self.tail = Piece(self._at, 0)
+
+    def _next_cut(self) -> int | None:
+        look_at = self._at + CHUNK_BYTES
+        overlap = 512  # a border may straddle two windows
+        window = _WINDOW_BYTES
+        while True:
+            data = self._text.read_at(look_at, window)
+            # the very last piece keeps at least one window, so that it holds the closing bracket
+            at_end = len(data) < window
+            found = BORDER.search(data)
+            if found is not None and not at_end:
+                return look_at + found.end()
+            if at_end:
+                return None
+            look_at += window - overlap
+            window = min(window * 2, CHUNK_BYTES)
+
+    def close(self) -> None:
+        """Stop splitting."""
+
+
+class _Run:
+    """Accepts pieces in order and proves their borders."""
+
+    def __init__(self, text: Text, progress: Progress | None) -> None:
+        self._text = text
+        self._progress = progress
+        self.gathered = Gathered()
+        self.extents: list[Extent] = []
+        self.lost = 0
+        self._pending: Piece | None = None  # text that does not decode yet: its end is no true border
+
+    def take(self, piece: Piece, columns: EventColumns | None) -> None:
+        """The next piece, with its columns if it decoded."""
+        if self._pending is not None:
+            # what was decoded started at a border that is not proved
+            self._recover(Piece(self._pending.offset, self._pending.length + piece.length), final=False)
+        elif columns is not None:
+            self._accept(piece, columns)
+        else:
+            self._recover(piece, final=False)
+        if self._progress is not None:
+            self._progress(*self._text.progress)
+        self._text.release(self._pending.offset if self._pending else piece.offset + piece.length)
+
+    def finish(self, tail: Piece, *, is_array: bool) -> tuple[Mapping[str, Any] | None, bool]:
+        """The last text: returns the trailer (None if damaged) and whether the array was closed."""
+        start = self._pending.offset if self._pending else tail.offset
+        data = self._text.read_to_end(start)
+        self._pending = None
+        for events_text, after in document.closings(data):
+            try:
+                columns = decode_mended(events_text)
+            except MalformedError:
+                continue
+            self._accept(Piece(start, len(events_text)), columns)
+            return document.parse_trailer(after, is_array=is_array), True
+        return self._finish_broken(start, data, is_array=is_array)
+
+    def _finish_broken(self, start: int, data: bytes, *, is_array: bool) -> tuple[Mapping[str, Any] | None, bool]:
+        closing_at = _plain_closing(data, is_array=is_array)
+        closed = closing_at is not None
+        events_text = data[:closing_at] if closed else data
+        trailer = document.parse_trailer(data[closing_at + 1 :], is_array=is_array) if closing_at is not None else None
+        salvaged = salvage(events_text, final=True)
+        lost = salvaged.lost
+        if not closed and lost:
+            lost -= 1  # the event that the end cut off is not a broken one
+        self._accept_salvaged(Piece(start, len(events_text)), salvaged.pieces, lost)
+        return trailer, closed
+
+    def _recover(self, piece: Piece, *, final: bool) -> None:
+        data = self._text.read_at(piece.offset, piece.length)
+        self._pending = None
+        try:
+            self._accept(piece, decode_mended(data))
+            return
+        except MalformedError:
+            pass
+        salvaged = salvage(data, final=final)
+        used = piece.length - len(salvaged.rest)
+        self._accept_salvaged(Piece(piece.offset, used), salvaged.pieces, salvaged.lost)
+        if salvaged.rest:
+            self._pending = Piece(piece.offset + used, len(salvaged.rest))
+
+    def _accept(self, piece: Piece, columns: EventColumns) -> None:
+        self.extents.append(Extent(piece.offset, piece.length, self.gathered.events, columns.events, False))
+        self.gathered.add(columns)
+
+    def _accept_salvaged(self, piece: Piece, pieces: Sequence[tuple[bytes, EventColumns]], lost: int) -> None:
+        first = self.gathered.events
+        for _, columns in pieces:
+            self.gathered.add(columns)
+        self.lost += lost
+        self.extents.append(Extent(piece.offset, piece.length, first, self.gathered.events - first, True))
+
+
+def _plain_closing(data: bytes, *, is_array: bool) -> int | None:
+    """Position of the bracket that closes the array, told from the end of the text alone."""
+    at = len(data)
+    for _ in range(64):
+        at = data.rfind(b"]", 0, at)
+        if at < 0:
+            return None
+        if document.parse_trailer(data[at + 1 :], is_array=is_array) is not None:
+            return at
+    return None
+
+
+class ExtentArgs:
+    """An `ArgsSource` that reads events again from the text."""
+
+    def __init__(self, open_text: Callable[[], Text], extents: Sequence[Extent]) -> None:
+        self._open_text = open_text
+        self._extents = extents
+        self._starts = [extent.first_event for extent in extents]
+
+    def __call__(self, events: Sequence[int]) -> list[dict[str, Any]]:
+        """The JSON objects of these events."""
+        from bisect import bisect_right
+
+        wanted: dict[int, list[int]] = {}
+        for event in events:
+            wanted.setdefault(bisect_right(self._starts, event) - 1, []).append(event)
+        found: dict[int, dict[str, Any]] = {}
+        with closing(self._open_text()) as text:
+            for number in sorted(wanted):
+                extent = self._extents[number]
+                raws = _raw_events(text.read_at(extent.offset, extent.length), extent)
+                for event in wanted[number]:
+                    found[event] = _object(raws[event - extent.first_event])
+        return [found[event] for event in events]
+
+
+def _raw_events(data: bytes, extent: Extent) -> list[bytes]:
+    from kinetoscope.ingest.events import raw_events
+
+    if extent.salvaged:
+        texts = [text for text, _ in salvage(data, final=True).pieces]
+    else:
+        texts = [strip_comma(data)]
+    raws: list[bytes] = []
+    for text in texts:
+        try:
+            raws += raw_events(text)
+        except MalformedError:
+            raws += raw_events(mend_tokens(text)[0])
+    return raws
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    import msgspec
+
+    for attempt in (raw, mend_tokens(raw)[0]):
+        try:
+            value = msgspec.json.decode(attempt)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        if isinstance(value, dict):
+            return value
+    return {}
+
+
+__all__ = ["Extent", "ExtentArgs", "Piece", "Reading", "decode", "decode_here", "read_document"]
