@@ -1,0 +1,187 @@
+"""The first lines of a report: was it compiled, where does a step's time go."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from kinetoscope.render import units, words
+from kinetoscope.render.page import Fact, Tone
+from kinetoscope.schema import Report, Step
+
+# Below the first the CPU sets the pace, above the second the device does; between them it is both.
+_HOST_BOUND, _DEVICE_BOUND = 0.5, 0.9
+_EVIDENCE = 3
+_ORIGINS = 3
+
+
+def title(report: Report) -> list[str]:
+    """What was read: path, devices, steps, events."""
+    trace = report.trace
+    devices = list(dict.fromkeys(device.name for device in trace.devices if device.name))
+    used = len(report.device_time)
+    parts = [", ".join(devices[:2]) or (trace.device_kind or "")]
+    if used > 1:
+        parts[0] = f"{used} devices: {parts[0]}" if parts[0] else f"{used} devices"
+    if trace.rank is not None:
+        of = "" if trace.world_size is None else f" of {units.count(trace.world_size)}"
+        parts.append(f"rank {trace.rank}{of}")
+    if trace.versions.torch:
+        parts.append(f"torch {trace.versions.torch}")
+    if report.steps.count is not None:
+        parts.append(units.counted(report.steps.count, "step"))
+    parts.append(units.counted(trace.events, "event"))
+    return [part for part in parts if part]
+
+
+def facts(report: Report) -> list[Fact]:
+    """The headline, one line each."""
+    lines = [Fact("Compiled", *_compiled(report))]
+    lines += [Fact("", sentence, "quiet") for sentence in _shares(report)]
+    if report.compiled.verdict != "yes":
+        lines += [Fact("", sentence, "quiet") for sentence in report.compiled.evidence[:_EVIDENCE]]
+    lines.append(_step(report))
+    origins = _origins(report)
+    if origins:
+        lines.append(Fact(f"{words.device(report)} work", origins))
+    lines.append(_compile(report))
+    if report.cuda_graphs.used:
+        replays = units.counted(report.cuda_graphs.replays, "replay")
+        lines.append(Fact("CUDA graphs", f"used, {replays}"))
+    return lines
+
+
+def partial(report: Report) -> str | None:
+    """What to say first where the end of the file is missing."""
+    if report.trace.complete:
+        return None
+    return "PARTIAL: the end of the file is missing; every number below is of the part that could be read."
+
+
+def window(report: Report) -> str | None:
+    """The window that was asked for."""
+    asked = report.trace.window
+    if asked is None:
+        return None
+    span = f"{units.duration(asked.start_ns)} to {units.duration(asked.end_ns)}"
+    name = asked.annotation
+    if asked.steps is not None:
+        first, last = asked.steps
+        name = f"step {first}" if first == last else f"steps {first} to {last}"
+    return f"Window: {span}" if name is None else f"Window: {name} ({span})"
+
+
+def counted_steps(report: Report) -> list[Step]:
+    """The steps that means and medians are made of: all but the first where there are more than two."""
+    steps = report.steps.list
+    return steps[1:] if len(steps) > 2 else steps
+
+
+def step_busy_ns(report: Report) -> int | None:
+    """Median device time of a step; None where any step's is not known."""
+    busy = [step.device_busy_ns for step in counted_steps(report)]
+    known = [ns for ns in busy if ns is not None]
+    return round(median(known)) if known and len(known) == len(busy) else None
+
+
+def busy_share(report: Report) -> float | None:
+    """Device time of a step over its length; over the devices' spans where there are no steps."""
+    busy = step_busy_ns(report)
+    if report.steps.median_ns:
+        # Several devices can be busy at once: then a share of one step says nothing.
+        return busy / report.steps.median_ns if busy is not None and len(report.device_time) < 2 else None
+    span = sum(device.span_ns for device in report.device_time)
+    return sum(device.busy_ns for device in report.device_time) / span if span else None
+
+
+def not_recorded(report: Report) -> bool:
+    """Whether work was launched and the device's side of it is missing."""
+    return report.kernels is None and report.launches.launch_calls > 0
+
+
+def _compiled(report: Report) -> tuple[str, Tone]:
+    verdict = report.compiled.verdict
+    if verdict == "no":
+        return "NO: nothing compiled ran here", "bad"
+    if verdict == "unknown":
+        return "unknown: the trace does not tell", "warn"
+    return f"{verdict}{_pieces(report)}", "good" if verdict == "yes" else "warn"
+
+
+def _pieces(report: Report) -> str:
+    breaks = report.graph_breaks
+    regions = len(report.regions)
+    if breaks.count is None:
+        said = "graph breaks unknown"
+    elif breaks.count == 0:
+        said = "no graph breaks seen" if breaks.bound == "estimate" else "no graph breaks"
+    else:
+        said = units.counted(breaks.count, "graph break")
+        said += " (estimate)" if breaks.bound == "estimate" else ""
+    if not regions:
+        return "" if not breaks.count else f": {said}"
+    outer = sum(region.calls > region.nested_calls for region in report.regions)
+    if breaks.count and outer == 1 and regions == breaks.count + 1:
+        return f", in {units.count(regions)} pieces: {said}"
+    return f": {units.counted(regions, 'compiled region')}, {said}"
+
+
+def _shares(report: Report) -> list[str]:
+    compiled = report.compiled
+    parts = []
+    if compiled.device_share is not None:
+        parts.append(f"{units.share(compiled.device_share)} of {words.device(report)} time")
+    if compiled.cpu_share is not None:
+        parts.append(f"{units.share(compiled.cpu_share)} of the steps' CPU time")
+    return [f"{' and '.join(parts)} in compiled code"] if parts and compiled.verdict != "no" else []
+
+
+def _step(report: Report) -> Fact:
+    steps = report.steps
+    work = _work(report)
+    if steps.median_ns is None:
+        label = "Step" if not report.device_time else "Time"
+        return Fact(label, "no steps found" + (f"; {work}" if work else ""))
+    of = f" (median of {len(counted_steps(report))})" if len(counted_steps(report)) > 1 else ""
+    return Fact("Step", f"{units.duration(steps.median_ns)}{of}" + (f"   {work}" if work else ""))
+
+
+def _work(report: Report) -> str:
+    device = words.device(report)
+    if not_recorded(report):
+        return f"{device} activity was not recorded"
+    if not report.device_time:
+        return "no device events in this trace"
+    share = busy_share(report)
+    busy = step_busy_ns(report)
+    if report.steps.median_ns is None:
+        busy = sum(entry.busy_ns for entry in report.device_time)
+    many = f" over {len(report.device_time)} devices" if len(report.device_time) > 1 else ""
+    said = f"{device} busy {units.duration(busy)}" + (f" ({units.share(share)})" if share is not None else "")
+    bound = ""
+    if share is not None and report.steps.median_ns is not None:
+        if share < _HOST_BOUND:
+            bound = "   host-bound"
+        elif share >= _DEVICE_BOUND:
+            bound = f"   {device}-bound"
+    return said + many + bound
+
+
+def _origins(report: Report) -> str | None:
+    if report.kernels is None or not report.kernels.by_origin:
+        return None
+    ranked = sorted(report.kernels.by_origin, key=lambda entry: -entry.total_ns)
+    said = [f"{words.ORIGINS[entry.origin]} {units.share(entry.share)}" for entry in ranked[:_ORIGINS]]
+    return ", ".join(said)
+
+
+def _compile(report: Report) -> Fact:
+    time = report.compile_time
+    if time.in_window_ns is None and time.total_ns is None:
+        return Fact("Compile", units.UNKNOWN)
+    inside = time.in_window_ns if time.in_window_ns is not None else time.total_ns
+    said = "none in this window" if not inside else f"{units.duration(inside)} in this window"
+    if time.total_ns is not None and time.total_ns != inside:
+        said += f", {units.duration(time.total_ns)} in all"
+    if report.recompiles.count:
+        said += f", {units.counted(report.recompiles.count, 'recompile')}"
+    return Fact("Compile", said, "warn" if inside else "plain")
