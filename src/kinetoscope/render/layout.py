@@ -7,7 +7,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from kinetoscope.render import units
-from kinetoscope.render.page import Column, Table, shorten
+from kinetoscope.render.page import Column, Table, shorten, shorten_apart
 
 GAP = 2
 _LONGEST = 400  # of a text that wraps
@@ -26,8 +26,9 @@ def lay_out(table: Table, width: int) -> RichTable:
             no_wrap=column.role != "text",
             overflow="fold" if column.role == "text" else "crop",
         )
-    for row in range(len(table)):
-        laid.add_row(*(_cell(c, row, cells) for c, cells in zip(columns, widths, strict=True)))
+    cut = [_cells(column, cells) for column, cells in zip(columns, widths, strict=True)]
+    for row in zip(*cut, strict=True):
+        laid.add_row(*row)
     return laid
 
 
@@ -79,7 +80,9 @@ def _label(column: Column, row: int) -> str:
     return "  " * (depth - 1) + "└ " + text if depth else text
 
 
-def _cell(column: Column, row: int, cells: int) -> Text:
-    style = "dim" if column.cells[row] is None else ""
-    limit = _LONGEST if column.role == "text" else cells
-    return Text(shorten(_label(column, row), limit, cell_len), style=style)
+def _cells(column: Column, cells: int) -> list[Text]:
+    labels = [_label(column, row) for row in range(len(column.cells))]
+    cut = shorten_apart(labels, _LONGEST if column.role == "text" else cells, cell_len)
+    return [
+        Text(text, style="dim" if cell is None else "") for text, cell in zip(cut, column.cells, strict=True)
+    ]

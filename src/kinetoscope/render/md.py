@@ -7,8 +7,8 @@ import re
 from kinetoscope.render import units
 from kinetoscope.render.page import Column, Table, shorten
 
-_LEAD = re.compile(r"^(?:[#+\-=:]|\d{1,9}(?=[.)]))")
-_SPECIAL = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_LEAD = re.compile(r"^(?:[+\-=]|\d{1,9}(?=[.)](?:\s|$)))")
+_SPECIAL = re.compile(r"[\\`*\[\]|~$#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _BLANK = "&nbsp;"
 
@@ -20,7 +20,7 @@ def words(text: str) -> str:
     lead = _LEAD.match(escaped)
     if lead is None:
         return escaped
-    # Would start a heading, a list or an underline at the start of a line.
+    # Would start a list or an underline at the start of a line.
     first = lead.group()
     return f"{first}\\{escaped[len(first) :]}" if first[0].isdigit() else "\\" + escaped
 

@@ -117,7 +117,7 @@ def more(shown: int, total: int, what: str) -> str | None:
 
 
 def shorten(text: str, limit: int, width: Callable[[str], int] = len) -> str:
-    """``text`` in at most ``limit`` cells, its middle left out: both ends of a kernel's name say something."""
+    """``text`` in at most ``limit`` cells, its middle left out: both ends of a name say something."""
     if limit < 1:
         return ""
     if len(text) <= 4 * limit and width(text) <= limit:
@@ -125,6 +125,36 @@ def shorten(text: str, limit: int, width: Callable[[str], int] = len) -> str:
     tail = (limit - 1) // 4
     end = _take(reversed(text[-4 * limit :]), tail, width)[::-1] if tail else ""
     return _take(iter(text), limit - 1 - tail, width) + "…" + end
+
+
+def shorten_apart(texts: Sequence[str], limit: int, width: Callable[[str], int] = len) -> list[str]:
+    """Each of ``texts`` as `shorten` has it; different ones that would look alike are cut to differ."""
+    short = [shorten(text, limit, width) for text in texts]
+    alike: dict[str, set[str]] = {}
+    for text, cut in zip(texts, short, strict=True):
+        alike.setdefault(cut, set()).add(text)
+    for position, text in enumerate(texts):
+        group = alike[short[position]]
+        if len(group) > 1:
+            short[position] = _around(text, _common(min(group), max(group)), limit, width)
+    return short
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two texts have in common at their start."""
+    length = min(len(one), len(other))
+    return next((i for i in range(length) if one[i] != other[i]), length)
+
+
+def _around(text: str, where: int, limit: int, width: Callable[[str], int]) -> str:
+    """A piece of ``text`` that shows what is at ``where``, with the start of it if there is room."""
+    start = _take(text, limit // 4, width)
+    begin = max(where - limit // 4, len(start))
+    middle = limit - width(start) - 1
+    rest = text[begin:]
+    if len(rest) > 4 * limit or width(rest) > middle:
+        rest = _take(rest, middle - 1, width) + "…"
+    return f"{start}…{rest}"
 
 
 def _take(chars: Iterable[str], limit: int, width: Callable[[str], int]) -> str:

@@ -1,4 +1,4 @@
-"""The words of a report: what origins, breaks and devices are called, and kernel names without their padding."""
+"""The words of a report: what origins, breaks and devices are called, and kernel names made short."""
 
 from __future__ import annotations
 
