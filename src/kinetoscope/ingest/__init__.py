@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from contextlib import closing
 
 from kinetoscope.errors import InputError, KinetoscopeError
 from kinetoscope.ingest.assemble import freeze
 from kinetoscope.ingest.containers import Source, find_sources
 from kinetoscope.ingest.describe import describe
-from kinetoscope.ingest.reader import ExtentArgs, Progress, read_document
+from kinetoscope.ingest.pool import decoder_for
+from kinetoscope.ingest.reader import ExtentArgs, Progress, Reading, read_document
 from kinetoscope.trace import Trace
 
 __all__ = ["Source", "find_sources", "load", "load_source"]
+
+#: smaller inputs cannot hold enough events to be worth looking for in the store
+_STORE_FROM_BYTES = 1 << 20
 
 
 def load(path: str, *, progress: Progress | None = None, use_store: bool = True) -> Trace:
@@ -28,18 +33,49 @@ def load(path: str, *, progress: Progress | None = None, use_store: bool = True)
 
 
 def load_source(source: Source, *, progress: Progress | None = None, use_store: bool = True) -> Trace:
-    """Read one trace.
+    """Read one trace, from the store where it has it.
 
     Raises:
         InputError: it cannot be read; the text names the file.
     """
     try:
-        with closing(source.open()) as text:
-            reading = read_document(text, progress=progress)
-            ends_early = text.ends_early
+        stored = use_store and source.file is not None and source.file.stat().st_size >= _STORE_FROM_BYTES
+        reading, ends_early = _from_store(source, progress) if stored else _read(source, progress)
         info = describe(source.label, reading, ends_early=ends_early)
+    except OSError as error:
+        raise InputError(f"cannot read {source.label}: {error.strerror or error}") from None
     except KinetoscopeError as error:
         if source.label in str(error):
             raise
         raise type(error)(f"{source.label}: {error}") from None
     return freeze(reading.body, info, ExtentArgs(source.open, reading.extents))
+
+
+def _read(source: Source, progress: Progress | None) -> tuple[Reading, str | None]:
+    with closing(source.open()) as text:
+        reading = read_document(text, decoder_for(text.progress[1]), progress)
+        return reading, text.ends_early
+
+
+def _from_store(source: Source, progress: Progress | None) -> tuple[Reading, str | None]:
+    import threading
+
+    from kinetoscope.ingest.store import MIN_EVENTS, Stamp, default_store
+
+    assert source.file is not None
+    file, store = source.file, default_store()
+    found = store.find(file, source.member)
+    if found is not None:
+        return found.reading, found.ends_early
+    before = Stamp.of(file)
+    reading, ends_early = _read(source, progress)
+    if reading.body.events >= MIN_EVENTS:
+
+        def save() -> None:
+            # A cache that cannot be written (no space, no permission) only makes the next time slower.
+            with contextlib.suppress(OSError):
+                store.save(file, source.member, before, reading, ends_early)
+
+        # Beside the analysis, which keeps one core; the interpreter waits for it at the end.
+        threading.Thread(target=save, name="kinetoscope-store").start()
+    return reading, ends_early

@@ -13,7 +13,7 @@ Each chunk is tried in the cheapest form first and only what fails pays for a sl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from operator import attrgetter
@@ -73,7 +73,7 @@ class _Args(msgspec.Struct, gc=False):
     stream: int = NONE
     external_id: int = msgspec.field(default=NONE, name="External id")
     sequence: int = msgspec.field(default=NONE, name="Sequence number")
-    collective: msgspec.Raw | None = msgspec.field(default=None, name="Collective name")
+    collective: str | None = msgspec.field(default=None, name="Collective name")
     bytes: int = msgspec.field(default=NONE, name="Bytes")
     total_allocated: int = msgspec.field(default=NONE, name="Total Allocated")
     total_reserved: int = msgspec.field(default=NONE, name="Total Reserved")
@@ -114,6 +114,10 @@ _DECIMAL = msgspec.json.Decoder(list[_DecimalEvent])
 _ANYTHING = msgspec.json.Decoder(list[Any], float_hook=Decimal)
 _RAW = msgspec.json.Decoder(list[msgspec.Raw])
 _NO_ARGS = _Args()
+_TS, _DUR = attrgetter("ts"), attrgetter("dur")
+_INTEGER_ARGS = tuple(
+    (field.name, field.encode_name) for field in msgspec.structs.fields(_Args) if field.name != "collective"
+)
 
 
 class _Numbering(dict[Any, int]):
@@ -143,6 +147,15 @@ class EventColumns:
     notes: Mapping[str, int]
 
 
+@dataclass(frozen=True, eq=False)
+class _Decoded:
+    """Events of a chunk in one of the forms above, with their times and durations."""
+
+    events: list[Any]
+    time_ns: npt.NDArray[np.int64]
+    dur_ns: npt.NDArray[np.int64]
+
+
 class MalformedError(Exception):
     """The text is not JSON; the message is the decoder's."""
 
@@ -155,13 +168,13 @@ def decode(text: bytes) -> EventColumns:
     """
     document = b"".join((b"[", text, b"]"))
     try:
-        events, to_ns = _typed(document)
+        decoded = _typed(document)
     except msgspec.ValidationError:
         return _coerced(document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedError(str(error)) from None
     try:
-        return _columns(events, to_ns, document, {})
+        return _columns(decoded, document, {})
     except OverflowError:  # an id beyond int64
         return _coerced(document)
 
@@ -178,53 +191,51 @@ def raw_events(text: bytes) -> list[bytes]:
         raise MalformedError(str(error)) from None
 
 
-_ToNs = Callable[[list[Any], str], npt.NDArray[np.int64]]
-
-
-def _typed(document: bytes) -> tuple[list[Any], _ToNs]:
+def _typed(document: bytes) -> _Decoded:
     """Decode in the cheapest form that keeps every nanosecond."""
     events = _DOUBLE.decode(document)
-    times = np.fromiter(map(attrgetter("ts"), events), np.float64, len(events))
-    durations = np.fromiter(map(attrgetter("dur"), events), np.float64, len(events))
-    # a tie in the digit after the nanosecond is decided by decimals, not by the nearest double
-    if _resolves_ns(times) and _resolves_ns(durations):
-        return events, _doubles_to_ns
+    times_us = np.fromiter(map(_TS, events), np.float64, len(events))
+    durations_us = np.fromiter(map(_DUR, events), np.float64, len(events))
+    times_ns, durations_ns = _doubles_to_ns(times_us), _doubles_to_ns(durations_us)
+    if times_ns is not None and durations_ns is not None:
+        return _Decoded(events, times_ns, durations_ns)
     try:
-        return _INTEGER.decode(document), _integers_to_ns
+        integers = _INTEGER.decode(document)
     except msgspec.ValidationError:
-        return _DECIMAL.decode(document), _decimals_to_ns
+        return _of_decimals(_DECIMAL.decode(document))
+    return _Decoded(
+        integers,
+        np.fromiter(map(_TS, integers), np.int64, len(integers)) * 1000,
+        np.fromiter(map(_DUR, integers), np.int64, len(integers)) * 1000,
+    )
 
 
-def _resolves_ns(us: npt.NDArray[np.float64]) -> bool:
-    finite = us[np.isfinite(us)]
-    if len(finite) == 0:
-        return True
-    if float(np.abs(finite).max()) >= _DOUBLE_LIMIT_US:
-        return False
-    fraction = np.mod(finite, 1.0) * 1000.0
-    # A nanosecond count that is a whole number lies within half a double's step of it; anything
-    # near a half could round either way.
-    return bool((np.abs(np.mod(fraction, 1.0) - 0.5) > 0.005).all())
-
-
-def _doubles_to_ns(events: list[Any], field: str) -> npt.NDArray[np.int64]:
-    us = np.fromiter(map(attrgetter(field), events), np.float64, len(events))
+def _doubles_to_ns(us: npt.NDArray[np.float64]) -> npt.NDArray[np.int64] | None:
+    """Nanoseconds of microseconds (NaN: `NONE`); None where doubles cannot tell them exactly."""
     missing = np.isnan(us)
     if missing.any():
         us = np.where(missing, 0.0, us)
+    if len(us) and not float(np.abs(us).max()) < _DOUBLE_LIMIT_US:
+        return None
     whole = np.floor(us)
-    ns = whole.astype(np.int64) * 1000 + np.rint((us - whole) * 1000.0).astype(np.int64)
+    fraction = (us - whole) * 1000.0
+    rounded = np.rint(fraction)
+    # A count of whole nanoseconds lies within half a double's step of one; what is nearer to a
+    # half may have more digits, and those are rounded as decimals.
+    if bool((np.abs(fraction - rounded) > 0.49).any()):
+        return None
+    ns = whole.astype(np.int64) * 1000 + rounded.astype(np.int64)
     if missing.any():
         ns[missing] = NONE
     return ns
 
 
-def _integers_to_ns(events: list[Any], field: str) -> npt.NDArray[np.int64]:
-    return np.fromiter(map(attrgetter(field), events), np.int64, len(events)) * 1000
-
-
-def _decimals_to_ns(events: list[Any], field: str) -> npt.NDArray[np.int64]:
-    return np.fromiter((_decimal_ns(getattr(event, field)) for event in events), np.int64, len(events))
+def _of_decimals(events: list[_DecimalEvent]) -> _Decoded:
+    return _Decoded(
+        events,
+        np.fromiter((_decimal_ns(event.ts) for event in events), np.int64, len(events)),
+        np.fromiter((_decimal_ns(event.dur) for event in events), np.int64, len(events)),
+    )
 
 
 def _decimal_ns(us: Decimal | None) -> int:
@@ -236,43 +247,43 @@ def _decimal_ns(us: Decimal | None) -> int:
         return NONE
 
 
-def _columns(events: list[Any], to_ns: _ToNs, document: bytes, notes: Mapping[str, int]) -> EventColumns:
+def _columns(decoded: _Decoded, document: bytes, notes: Mapping[str, int]) -> EventColumns:
+    events = decoded.events
     phases = list(map(attrgetter("ph"), events))
-    numbers: dict[str, list[int]] = {"slice": [], "flow": [], "instant": [], "extra": []}
+    at: dict[str, list[int]] = {"slice": [], "flow": [], "instant": [], "extra": []}
+    at["slice"] = [number for number, phase in enumerate(phases) if phase == "X"]
     odd: dict[str, int] = dict(notes)
-    if phases.count("X") == len(phases):
-        numbers["slice"] = list(range(len(events)))
-    else:
+    if len(at["slice"]) < len(events):
         for number, phase in enumerate(phases):
             if phase == "X":
-                numbers["slice"].append(number)
-            elif phase in _FLOW_PHASES:
-                numbers["flow"].append(number)
+                continue
+            if phase in _FLOW_PHASES:
+                at["flow"].append(number)
             elif phase in _INSTANT_PHASES:
-                numbers["instant"].append(number)
+                at["instant"].append(number)
             elif phase in ("M", "C"):
-                numbers["extra"].append(number)
+                at["extra"].append(number)
             else:
                 code = "phase-missing" if not phase else f"phase-{phase[:8]}"
                 odd[code] = odd.get(code, 0) + 1
     names, cats, tracks = _Numbering(), _Numbering(), _Numbering()
 
-    def common(chosen: list[Any], at: list[int]) -> Table:
+    def common(chosen: list[Any], rows: npt.NDArray[np.int64]) -> Table:
         count = len(chosen)
         return {
-            "time_ns": to_ns(chosen, "ts"),
+            "time_ns": decoded.time_ns[rows],
             "cat": _number(cats, map(attrgetter("cat"), chosen), np.uint16, count),
             "track": _number(tracks, map(attrgetter("pid", "tid"), chosen), np.uint32, count),
-            "event": np.array(at, np.uint32),
+            "event": rows.astype(np.uint32),
         }
 
     def args(of: list[Any]) -> list[_Args]:
         return [event.args or _NO_ARGS for event in of]
 
-    chosen = [events[i] for i in numbers["slice"]]
-    slices = common(chosen, numbers["slice"])
+    chosen, rows = _pick(events, at["slice"])
+    slices = common(chosen, rows)
     slices["name"] = _number(names, map(attrgetter("name"), chosen), np.uint32, len(chosen))
-    slices["dur_ns"] = to_ns(chosen, "dur")
+    slices["dur_ns"] = decoded.dur_ns[rows]
     found = args(chosen)
     for field in ("correlation", "external_id", "sequence", "device", "stream"):
         slices[field] = np.fromiter(map(attrgetter(field), found), np.int64, len(found))
@@ -281,14 +292,14 @@ def _columns(events: list[Any], to_ns: _ToNs, document: bytes, notes: Mapping[st
     )
     slices = _drop_untimed(slices, odd)
 
-    chosen = [events[i] for i in numbers["flow"]]
-    flows = common(chosen, numbers["flow"])
+    chosen, rows = _pick(events, at["flow"])
+    flows = common(chosen, rows)
     flows["id"] = _flow_ids([event.id for event in chosen])
     flows["phase"] = np.fromiter((ord(event.ph) for event in chosen), np.uint8, len(chosen))
     flows = _drop_untimed(flows, odd)
 
-    chosen = [events[i] for i in numbers["instant"]]
-    instants = common(chosen, numbers["instant"])
+    chosen, rows = _pick(events, at["instant"])
+    instants = common(chosen, rows)
     instants["name"] = _number(names, map(attrgetter("name"), chosen), np.uint32, len(chosen))
     found = args(chosen)
     for field in ("bytes", "total_allocated", "total_reserved", "device_type", "device_id"):
@@ -299,9 +310,9 @@ def _columns(events: list[Any], to_ns: _ToNs, document: bytes, notes: Mapping[st
     instants = _drop_untimed(instants, odd)
 
     extra: list[tuple[int, Mapping[str, Any]]] = []
-    if numbers["extra"]:
+    if at["extra"]:
         raws = _RAW.decode(document)
-        extra = [(number, msgspec.json.decode(raws[number])) for number in numbers["extra"]]
+        extra = [(number, msgspec.json.decode(raws[number])) for number in at["extra"]]
     return EventColumns(
         events=len(events),
         slices=slices,
@@ -313,6 +324,10 @@ def _columns(events: list[Any], to_ns: _ToNs, document: bytes, notes: Mapping[st
         extra=extra,
         notes=odd,
     )
+
+
+def _pick(events: list[Any], numbers: list[int]) -> tuple[list[Any], npt.NDArray[np.int64]]:
+    return [events[number] for number in numbers], np.array(numbers, np.int64)
 
 
 def _number(numbering: _Numbering, keys: Iterable[Any], dtype: type, count: int) -> npt.NDArray[Any]:
@@ -359,7 +374,7 @@ def _coerced(document: bytes) -> EventColumns:
         else:
             notes["not-an-object"] = notes.get("not-an-object", 0) + 1
             events.append(_DecimalEvent(ph="?"))
-    return _columns(events, _decimals_to_ns, document, notes)
+    return _columns(_of_decimals(events), document, notes)
 
 
 def _coerce_event(value: Mapping[str, Any], notes: dict[str, int]) -> _DecimalEvent:
@@ -382,11 +397,9 @@ def _coerce_event(value: Mapping[str, Any], notes: dict[str, int]) -> _DecimalEv
 
 def _coerce_args(args: Mapping[str, Any]) -> _Args:
     integers = {
-        field.name: number
-        for field in msgspec.structs.fields(_Args)
-        if field.name != "collective" and (number := _integer(args.get(field.encode_name))) is not None
+        name: number for name, key in _INTEGER_ARGS if key in args and (number := _integer(args[key])) is not None
     }
-    collective = None if args.get("Collective name") is None else msgspec.Raw(b"true")
+    collective = None if args.get("Collective name") is None else ""
     return _Args(collective=collective, **integers)
 
 
