@@ -6,7 +6,8 @@ import re
 
 import msgspec
 
-from kinetoscope.render.escape import map_strings, replace_surrogates
+from kinetoscope.render.escape import replace_surrogates
+from kinetoscope.render.strings import map_strings
 from kinetoscope.schema import Report
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kinetoscope.render import headline, md, ranks, units
-from kinetoscope.render.escape import clean, map_strings
+from kinetoscope.render.escape import clean
 from kinetoscope.render.page import MORE, Section, Table, shorten
 from kinetoscope.render.sections import sections
+from kinetoscope.render.strings import map_strings
 from kinetoscope.schema import Finding, Report
 
 _BUDGET = 1_900  # words of a brief report, what is left out named at the end included

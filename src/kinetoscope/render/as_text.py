@@ -12,10 +12,11 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from kinetoscope.render import headline, ranks, units
-from kinetoscope.render.escape import clean, map_strings
+from kinetoscope.render.escape import clean
 from kinetoscope.render.layout import GAP, lay_out
 from kinetoscope.render.page import Section, Tone, more, shorten
 from kinetoscope.render.sections import sections
+from kinetoscope.render.strings import map_strings
 from kinetoscope.schema import Finding, Report, Severity, WarningNote
 
 _NARROWEST = 40

@@ -2,20 +2,13 @@
 
 Event names, arguments and paths come from programs, so they can hold anything: terminal escapes,
 newlines, bidirectional controls, half surrogates. `clean` shows whatever cannot be seen, or would
-act on the screen, as the escape a Python literal would use. A report is cleaned as a whole before
-anything is laid out (`map_strings`), so no place in a renderer can forget it.
+act on the screen, as the escape a Python literal would use.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-import msgspec
-
-T = TypeVar("T")
 
 # Printable as Python sees it, and still invisible, or merged by a terminal with its neighbour,
 # which would make the width of a line unknowable.
@@ -45,27 +38,9 @@ def clean(text: str, *, ascii_only: bool = False) -> str:
     return "".join(shown)
 
 
-def map_strings(value: T, function: Callable[[str], str]) -> T:
-    """A copy of a report (or a part of one) with ``function`` applied to every string in it."""
-    return _map(value, function)  # type: ignore[no-any-return]
-
-
 def replace_surrogates(text: str) -> str:
     """``text`` with half surrogates escaped, since no encoding can write them."""
     return text if text.isascii() else "".join(_escape(c) if "\ud800" <= c <= "\udfff" else c for c in text)
-
-
-def _map(value: Any, function: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return function(value)
-    if isinstance(value, list | tuple):
-        return type(value)(_map(item, function) for item in value)
-    if isinstance(value, dict):
-        return {_map(key, function): _map(item, function) for key, item in value.items()}
-    if isinstance(value, msgspec.Struct):
-        fields = value.__struct_fields__
-        return type(value)(**{name: _map(getattr(value, name), function) for name in fields})
-    return value
 
 
 def _ascii_or_escape(char: str) -> str:

@@ -1,0 +1,80 @@
+"""The command line: every verb, and what they share.
+
+Verbs import what they need when they run, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from kinetoscope import __version__
+from kinetoscope.cli import report
+from kinetoscope.cli.errors import FAILED, INTERRUPTED
+from kinetoscope.errors import UsageError
+
+app = typer.Typer(
+    name="kinetoscope",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse and run; wrong usage is raised as `UsageError`."""
+    command = typer.main.get_command(app)
+    try:
+        status = command.main(list(arguments), prog_name="kinetoscope", standalone_mode=False)
+    except typer.Abort:
+        return INTERRUPTED
+    except Exception as error:
+        # The parser's own errors; which package they come from depends on typer's version.
+        if not hasattr(error, "format_message"):
+            raise
+        if not arguments:  # it has printed the help
+            return FAILED
+        raise UsageError(f"{_sentence(error)}; {_help_of(error)} says what there is") from None
+    return status if isinstance(status, int) else 0
+
+
+def _sentence(error: Any) -> str:
+    return " ".join(str(error.format_message()).split()).rstrip(".")
+
+
+def _help_of(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path if context is not None else 'kinetoscope'} --help"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kinetoscope {__version__}")
+        raise typer.Exit
+
+
+@app.callback(no_args_is_help=True)
+def _kinetoscope(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Explain the performance of torch.compile programs: what is slow, where, and what a fix is worth."""
+
+
+app.command("report")(report.report)
+
+
+# `run` and `doctor` are dispatched before this module is imported; these stand for them in the help.
+@app.command("run", context_settings={"ignore_unknown_options": True}, add_help_option=False)
+def _run() -> None:
+    """Run a program under capture, then report what it did."""
+
+
+@app.command("doctor", add_help_option=False)
+def _doctor() -> None:
+    """Say what this machine can capture, and what is in the way."""

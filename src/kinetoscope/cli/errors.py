@@ -1,0 +1,62 @@
+"""The one place that turns what a command raises into a line on stderr and an exit status.
+
+0 done; 1 a check found a budget exceeded; 2 wrong usage, or an input that cannot be read;
+130 interrupted. Only the standard library is imported, since `run` and `doctor` work without more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+from kinetoscope.errors import KinetoscopeError
+from kinetoscope.render.escape import clean
+
+DONE, FAILED, INTERRUPTED = 0, 2, 130
+TRACEBACK = "KINETOSCOPE_TRACEBACK"
+
+
+def status_of(command: Callable[[], int]) -> int:
+    """Run a command; whatever happens, an exit status comes back."""
+    try:
+        status = command()
+        sys.stdout.flush()  # here, so that a reader that went away is noticed while it can be handled
+        return status
+    except KinetoscopeError as error:
+        say(str(error))
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _stop_writing()
+        return DONE
+    except Exception as error:
+        _report_bug(error)
+        return FAILED
+
+
+def say(message: str) -> None:
+    """One line on stderr, whatever ``message`` holds."""
+    with contextlib.suppress(OSError, ValueError):  # nobody is left to be told
+        line = f"kinetoscope: {clean(message)}\n"
+        encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+        sys.stderr.write(line.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stderr.flush()
+
+
+def _report_bug(error: Exception) -> None:
+    if os.environ.get(TRACEBACK):
+        traceback.print_exception(error)
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    say(f"this is a bug in kinetoscope: {what} (set {TRACEBACK}=1 for the traceback)")
+
+
+def _stop_writing() -> None:
+    """Point stdout at nothing: the interpreter flushes it once more when it ends, and must not complain."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,134 @@
+"""Where a command's answer goes, and what that place can show."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+from kinetoscope.errors import UsageError
+
+_WIDTH = 80  # of a file or a pipe
+_WIDEST = 120  # beyond it a table's rows are hard to follow
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the place of output can show."""
+
+    width: int
+    color: bool
+    ascii_only: bool
+
+
+def page(out: str | None, stream: TextIO | None = None) -> Page:
+    """The page for a text report in file ``out``, or else on ``stream`` or stdout.
+
+    ``NO_COLOR`` turns colour off and ``FORCE_COLOR`` on, the first being the stronger.
+    """
+    if out is not None:
+        return Page(width=_width(_WIDTH), color=False, ascii_only=False)
+    stream = stream or sys.stdout
+    terminal = _is_terminal(stream)
+    width = shutil.get_terminal_size((_WIDTH, 24)).columns if terminal else _width(_WIDTH)
+    wanted = bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")
+    return Page(
+        width=min(width, _WIDEST),
+        color=wanted and not os.environ.get("NO_COLOR"),
+        ascii_only=not _holds_unicode(stream),
+    )
+
+
+def write(text: str, out: str | None, stream: TextIO | None = None) -> None:
+    """Write ``text`` to file ``out``, in whole or not at all, or else to ``stream`` or stdout."""
+    if out is not None and out != "-":
+        try:
+            _write_file(text.encode(), out)
+        except OSError as error:
+            raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
+        return
+    stream = stream or sys.stdout
+    try:
+        binary = getattr(stream, "buffer", None)
+        if binary is None:
+            stream.write(text)
+        else:
+            # Past the stream's own encoding: JSON is UTF-8 by definition, and text was made to fit it.
+            stream.flush()
+            binary.write(text.encode())
+            binary.flush()
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise UsageError(f"cannot write the report: {reason or error}") from None
+
+
+def refuse_own_input(out: str | None, inputs: Sequence[str]) -> None:
+    """A report must not replace the trace it is about."""
+    if out is None:
+        return
+    for path in inputs:
+        with contextlib.suppress(OSError):  # one of them is not there: no harm can be done
+            if os.path.samefile(out, path):
+                raise UsageError(f"-o {out} would overwrite the input; give another file")
+
+
+def _write_file(data: bytes, path: str) -> None:
+    target = os.path.realpath(path)  # a link stays, what it points at is replaced
+    if os.path.isdir(target):
+        raise IsADirectoryError(None, "it is a directory", path)
+    if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
+        with open(target, "wb") as device:
+            device.write(data)
+        return
+    descriptor, temporary = tempfile.mkstemp(prefix=".kinetoscope-", dir=os.path.dirname(target))
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, _mode(target))
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _mode(target: str) -> int:
+    """The permissions of the file that is replaced, or those that a new file gets."""
+    try:
+        return stat.S_IMODE(os.stat(target).st_mode)
+    except OSError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+def _width(fallback: int) -> int:
+    try:
+        return int(os.environ.get("COLUMNS", "")) or fallback
+    except ValueError:
+        return fallback
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def _holds_unicode(stream: TextIO) -> bool:
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        "·…└".encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return encoding.lower().replace("-", "").startswith("utf")
