@@ -1,12 +1,12 @@
 """What kinetoscope raises.
 
-    KinetoscopeError            every error of ours; its text is one line: what, where, what to do
-    ├── InputError              an input cannot be read
-    │   ├── NotATraceError      it was read, and it is something else
-    │   └── EmptyTraceError     it is a trace without one whole event
-    ├── UsageError              the call contradicts itself, or asks for what is not there
-    ├── CaptureError            a program could not be captured
-    └── InternalError           a promise of our own was broken (a worker died, a store was unreadable)
+KinetoscopeError            every error of ours; its text is one line: what, where, what to do
+├── InputError              an input cannot be read
+│   ├── NotATraceError      it was read, and it is something else
+│   └── EmptyTraceError     it is a trace without one whole event
+├── UsageError              the call contradicts itself, or asks for what is not there
+├── CaptureError            a program could not be captured
+└── InternalError           a promise of our own was broken (a worker died, a store was unreadable)
 """
 
 from __future__ import annotations

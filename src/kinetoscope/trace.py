@@ -192,8 +192,9 @@ class Flows:
 
 @dataclass(frozen=True, eq=False)
 class Instants:
-    """Instant events (``ph: i, I``) in file order; the memory columns are `NONE` except for ``[memory]`` rows.
+    """Instant events (``ph: i, I``) in file order.
 
+    The memory columns are `NONE` except for ``[memory]`` rows.
     ``device_type`` is 0 for the CPU and 1 for CUDA (c10::DeviceType).
     """
 
@@ -299,7 +300,7 @@ class Info:
     complete: bool  # False: the end of the file is missing
     device_kind: str | None  # cuda, rocm, xpu, cpu, mtia, npu
     devices: tuple[Device, ...] = ()
-    versions: Mapping[str, str | None] = field(default_factory=dict)  # torch, cuda_runtime, cuda_driver, cupti
+    versions: Mapping[str, str | None] = field(default_factory=dict)  # by schema.Versions' names
     rank: int | None = None
     world_size: int | None = None
     base_time_ns: int | None = None  # baseTimeNanoseconds: add to origin_ns for epoch time

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinetoscope.ingest.events import FLOW_DTYPES, INSTANT_DTYPES, SLICE_DTYPES, EventColumns, Table
-from kinetoscope.ingest.nesting import nest
+from kinetoscope.ingest.nesting import nest_lanes
 from kinetoscope.trace import (
     NONE,
     ArgsSource,
@@ -167,8 +167,7 @@ def build(raw: RawTables) -> Body:
                 clipped,
             )
         )
-    lane = columns["track"].astype(np.int64) * 4 + _nesting_group(category)
-    depth, parent = _nest_by_lane(lane, columns["time_ns"], columns["dur_ns"])
+    depth, parent = nest_lanes(columns["track"], category, columns["time_ns"], columns["dur_ns"])
     tracks, names, counters = _metadata(raw, columns["track"], origin)
     return Body(
         origin_ns=origin,
@@ -241,7 +240,9 @@ def _origin(raw: RawTables, category: npt.NDArray[np.uint8], invalid: npt.NDArra
     for keep in (~invalid & (category != Category.TRACE), ~invalid):
         if keep.any():
             return int(raw.slices["time_ns"][keep].min())
-    times = [table["time_ns"].min() for table in (raw.slices, raw.flows, raw.instants) if len(table["time_ns"])]
+    times = [
+        table["time_ns"].min() for table in (raw.slices, raw.flows, raw.instants) if len(table["time_ns"])
+    ]
     return int(min(times)) if times else 0
 
 
@@ -279,7 +280,9 @@ def _clip_impossible(columns: Table, category: npt.NDArray[np.uint8]) -> int:
     stream = columns["stream"][rows]
     start, end = columns["time_ns"][rows], columns["time_ns"][rows] + columns["dur_ns"][rows]
     next_start = np.append(start[1:], 0)
-    same = np.append((columns["track"][rows][1:] == columns["track"][rows][:-1]) & (stream[1:] == stream[:-1]), False)
+    same = np.append(
+        (columns["track"][rows][1:] == columns["track"][rows][:-1]) & (stream[1:] == stream[:-1]), False
+    )
     bad = same & (end > next_start + _IMPOSSIBLE_NS)
     if not bad.any():
         return 0
@@ -287,29 +290,6 @@ def _clip_impossible(columns: Table, category: npt.NDArray[np.uint8]) -> int:
     columns["dur_ns"][chosen] = next_start[bad] - start[bad]
     columns["flags"][chosen] |= np.uint8(Flag.CLIPPED)
     return int(bad.sum())
-
-
-def _nesting_group(category: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Slices of one track that nest among themselves: calls and operators, python functions, the rest."""
-    group = np.zeros(len(Category), np.int64)
-    group[Category.PYTHON] = 1
-    group[Category.KERNEL :] = 2
-    group[[Category.GPU_ANNOTATION, Category.SYNC, Category.TRACE, Category.OVERHEAD]] = 3
-    found: npt.NDArray[np.int64] = group[category]
-    return found
-
-
-def _nest_by_lane(lane: Int64, start_ns: Int64, dur_ns: Int64) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int32]]:
-    if len(lane) and (np.diff(lane) < 0).any():  # some track holds several groups: nest each apart
-        order = np.argsort(lane, kind="stable")
-        start, end = start_ns[order], (start_ns + dur_ns)[order]
-        nested_depth, nested_parent = nest(lane[order], start, end)
-        depth = np.empty_like(nested_depth)
-        parent = np.empty_like(nested_parent)
-        depth[order] = nested_depth
-        parent[order] = np.where(nested_parent >= 0, order[np.maximum(nested_parent, 0)], -1)
-        return depth, parent
-    return nest(lane, start_ns, start_ns + dur_ns)
 
 
 def _metadata(
@@ -373,7 +353,7 @@ def _counters(
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 number = names.setdefault(str(series), len(names))
                 rows.append((time_ns - origin, name, number, track_numbers[key], float(value)))
-    columns = list(zip(*rows, strict=True)) if rows else [[], [], [], [], []]
+    columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [(), (), (), (), ()]
     return Counters(
         time_ns=np.array(columns[0], np.int64),
         name=np.array(columns[1], np.uint32),

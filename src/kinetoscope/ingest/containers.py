@@ -84,13 +84,15 @@ def _directory(where: Path) -> list[Source]:
         and (where / name).is_file()
     ]
     if not chosen:
-        raise InputError(f"no trace in the directory {where}: expected .json, .json.gz, .zip or .tar.gz files")
+        raise InputError(
+            f"no trace in the directory {where}: expected .json, .json.gz, .zip or .tar.gz files"
+        )
     return [source for path in chosen for source in _file(path, is_pipe=False)]
 
 
 def _file(where: Path, *, is_pipe: bool) -> list[Source]:
     if is_pipe:
-        return [Source(str(where), None, None, lambda: _sniffed_stream(open(where, "rb")))]  # noqa: SIM115
+        return [Source(str(where), None, None, lambda: _sniffed_stream(open(where, "rb")))]
     try:
         with open(where, "rb") as file:
             head = file.read(512)
@@ -128,6 +130,7 @@ def gzip_text(where: Path, size: int | None) -> StreamText:
 
 def _gunzip(file: IO[bytes], name: str) -> Iterator[bytes]:
     from isal import isal_zlib
+    from isal.igzip_lib import IsalError
 
     engine = isal_zlib.decompressobj(wbits=31)
     data = file.read(_BLOCK_BYTES)
@@ -135,7 +138,7 @@ def _gunzip(file: IO[bytes], name: str) -> Iterator[bytes]:
     while data:
         try:
             block = engine.decompress(data)
-        except isal_zlib.error as error:
+        except IsalError as error:
             if not seen:
                 raise InputError(f"cannot read {name}: damaged gzip data ({error})") from None
             raise EndsEarlyError(f"the gzip data is damaged ({error})") from None
@@ -202,15 +205,19 @@ def _tar(where: Path, *, gzipped: bool) -> list[Source]:
             return tarfile.open(where, "r:")
         from isal import igzip
 
-        return tarfile.open(fileobj=igzip.open(where, "rb"), mode="r|")
+        unpacked: Any = igzip.open(where, "rb")
+        archive: tarfile.TarFile = tarfile.open(fileobj=unpacked, mode="r|")
+        return archive
 
-    names = []
+    from isal.igzip_lib import IsalError
+
+    damage = (OSError, EOFError, tarfile.TarError, IsalError)
+    names: list[str] = []
     try:
         with open_archive() as archive:
-            for member in archive:
-                if member.isfile() and _looks_like_trace(member.name):
-                    names.append(member.name)
-    except (OSError, EOFError, tarfile.TarError) as error:
+            # one at a time: the names before a damaged place count
+            names.extend(m.name for m in archive if m.isfile() and _looks_like_trace(m.name))
+    except damage as error:
         if not names:
             raise InputError(f"cannot read {where}: damaged tar file ({error})") from None
     if not names:
@@ -225,7 +232,7 @@ def _tar(where: Path, *, gzipped: bool) -> list[Source]:
                             if member.name == name and (file := archive.extractfile(member)) is not None:
                                 yield from _maybe_gunzip(file, f"{where}:{name}")
                                 return
-                except (OSError, EOFError, tarfile.TarError) as error:
+                except damage as error:
                     raise EndsEarlyError(f"the tar file is damaged ({error})") from None
 
             return StreamText(blocks, again=True, total=None)

@@ -40,7 +40,9 @@ def describe(path: str, reading: Reading, *, ends_early: str | None) -> Info:
     warnings = [*body.warnings, *(_note(code, count) for code, count in sorted(reading.notes.items()))]
     if not reading.complete:
         why = ends_early or "the end of the file is missing"
-        warnings.insert(0, TraceWarning("truncated", f"PARTIAL: {why}; the report covers what came before", 1))
+        warnings.insert(
+            0, TraceWarning("truncated", f"PARTIAL: {why}; the report covers what came before", 1)
+        )
     rank, world_size = _rank(header)
     if rank is None and (found := _RANK_IN_NAME.search(_basename(path))) is not None:
         rank = int(found.group(1))
@@ -84,7 +86,9 @@ def describe(path: str, reading: Reading, *, ends_early: str | None) -> Info:
 def _note(code: str, count: int) -> TraceWarning:
     if code in _NOTES:
         return TraceWarning(code, _NOTES[code], count)
-    return TraceWarning("phase-unknown", f"events of phase {code.removeprefix('phase-')!r} were left out", count)
+    return TraceWarning(
+        "phase-unknown", f"events of phase {code.removeprefix('phase-')!r} were left out", count
+    )
 
 
 def _refuse_others(header: Mapping[str, Any], body: Body) -> None:
@@ -100,7 +104,9 @@ def _refuse_others(header: Mapping[str, Any], body: Body) -> None:
     if "schemaVersion" in header or "deviceProperties" in header or "distributedInfo" in header:
         return
     cats = ", ".join(sorted({cat for cat in body.cats if cat})[:6]) or "none"
-    raise NotATraceError(f"a Chrome trace, but not from torch.profiler: no event category is known (found: {cats})")
+    raise NotATraceError(
+        f"a Chrome trace, but not from torch.profiler: no event category is known (found: {cats})"
+    )
 
 
 def _device_kind(header: Mapping[str, Any], body: Body) -> str | None:

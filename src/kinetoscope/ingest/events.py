@@ -303,7 +303,7 @@ def _columns(decoded: _Decoded, document: bytes, notes: Mapping[str, int]) -> Ev
     instants["name"] = _number(names, map(attrgetter("name"), chosen), np.uint32, len(chosen))
     found = args(chosen)
     for field in ("bytes", "total_allocated", "total_reserved", "device_type", "device_id"):
-        values = map(attrgetter(field), found)
+        values: Iterable[int] = map(attrgetter(field), found)
         if field.startswith("total_"):  # an unset total is written as 2**64 - 1
             values = (v if 0 <= v < 2**63 else NONE for v in values)
         instants[field] = np.fromiter(values, np.int64, len(found))
@@ -349,7 +349,9 @@ def _flow_id(value: int | str) -> int:
     except ValueError:  # any text will do as an id: a digest of it, so that chunks agree
         import hashlib
 
-        return -1 - int.from_bytes(hashlib.blake2b(value.encode(errors="replace"), digest_size=7).digest(), "big")
+        return -1 - int.from_bytes(
+            hashlib.blake2b(value.encode(errors="replace"), digest_size=7).digest(), "big"
+        )
 
 
 def _drop_untimed(table: Table, odd: dict[str, int]) -> Table:
@@ -379,7 +381,11 @@ def _coerced(document: bytes) -> EventColumns:
 
 def _coerce_event(value: Mapping[str, Any], notes: dict[str, int]) -> _DecimalEvent:
     args = value.get("args")
-    text = {key: item if isinstance(item, str) else "" for key in ("ph", "name", "cat") for item in [value.get(key)]}
+    text = {
+        key: item if isinstance(item, str) else ""
+        for key in ("ph", "name", "cat")
+        for item in [value.get(key)]
+    }
     if isinstance(value.get("ts"), str):
         notes["string-timestamp"] = notes.get("string-timestamp", 0) + 1
     return _DecimalEvent(
@@ -397,7 +403,9 @@ def _coerce_event(value: Mapping[str, Any], notes: dict[str, int]) -> _DecimalEv
 
 def _coerce_args(args: Mapping[str, Any]) -> _Args:
     integers = {
-        name: number for name, key in _INTEGER_ARGS if key in args and (number := _integer(args[key])) is not None
+        name: number
+        for name, key in _INTEGER_ARGS
+        if key in args and (number := _integer(args[key])) is not None
     }
     collective = None if args.get("Collective name") is None else ""
     return _Args(collective=collective, **integers)

@@ -10,9 +10,42 @@ at its start.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from kinetoscope.trace import Bool, Int32, Int64, UInt16
+import numpy as np
+import numpy.typing as npt
+
+from kinetoscope.trace import Bool, Category, Int32, Int64, UInt16
+
+
+def nest_lanes(
+    track: npt.NDArray[Any], category: npt.NDArray[Any], start_ns: Int64, dur_ns: Int64
+) -> tuple[UInt16, Int32]:
+    """Depth and parent (row or -1) of slices in the order of `kinetoscope.trace.Slices`."""
+    lane = track.astype(np.int64) * _GROUPS + _group(category)
+    if len(lane) < 2 or not (lane[1:] < lane[:-1]).any():
+        return nest(lane, start_ns, start_ns + dur_ns)
+    # some track holds several groups: nest each apart
+    order = np.argsort(lane, kind="stable")
+    nested_depth, nested_parent = nest(lane[order], start_ns[order], (start_ns + dur_ns)[order])
+    depth = np.empty_like(nested_depth)
+    parent = np.empty_like(nested_parent)
+    depth[order] = nested_depth
+    parent[order] = np.where(nested_parent >= 0, order[np.maximum(nested_parent, 0)], -1)
+    return depth, parent
+
+
+_GROUPS = 4
+
+
+def _group(category: npt.NDArray[Any]) -> Int64:
+    """What nests among itself on one track: calls and operators, python functions, device work, the rest."""
+    group = np.zeros(len(Category), np.int64)
+    group[Category.PYTHON] = 1
+    group[Category.KERNEL :] = 2
+    group[[Category.GPU_ANNOTATION, Category.SYNC, Category.TRACE, Category.OVERHEAD]] = 3
+    found: Int64 = group[category]
+    return found
 
 
 def nest(lane: Int64, start_ns: Int64, end_ns: Int64) -> tuple[UInt16, Int32]:
@@ -36,7 +69,7 @@ def _nest_lane(start_ns: Int64, end_ns: Int64, offset: int, depth: Int32, parent
     count = len(start_ns)
     rows = np.arange(count)
     holds = end_ns > start_ns  # those without length hold nothing and close nothing
-    held_before = np.cumsum(holds) - holds
+    held_before: Int64 = np.cumsum(holds) - holds
     ended = np.searchsorted(np.sort(end_ns[holds]), start_ns, side="right")
     level = (held_before - ended).astype(np.int32)
     if (level < 0).any():  # cannot happen in ordered input

@@ -82,11 +82,13 @@ class _Pool:
         return self._threads.submit(self._ask, job)
 
     def _ask(self, job: Job) -> bytes:
-        process = getattr(self._local, "process", None)
+        process: subprocess.Popen[bytes] | None = getattr(self._local, "process", None)
         if process is None:
             process = self._local.process = _start()
             with self._lock:
                 self._processes.append(process)
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
             send(process.stdin, msgspec.msgpack.encode(job))
             message = receive(process.stdout)
@@ -117,8 +119,7 @@ def _start() -> subprocess.Popen[bytes]:
     home = str(Path(__file__).resolve().parents[2])
     # the same module search path as here, whatever put kinetoscope on it
     code = (
-        f"import sys; sys.path[:] = {[home, *sys.path]!r}; "
-        "from kinetoscope.ingest.worker import main; main()"
+        f"import sys; sys.path[:] = {[home, *sys.path]!r}; from kinetoscope.ingest.worker import main; main()"
     )
     return subprocess.Popen(
         [sys.executable, "-c", code],

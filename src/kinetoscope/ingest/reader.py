@@ -66,7 +66,9 @@ def decode_here(text: Text, pieces: Iterator[Piece]) -> Iterator[tuple[Piece, Ev
             yield piece, None
 
 
-def read_document(text: Text, decode_pieces: DecodePieces = decode_here, progress: Progress | None = None) -> Reading:
+def read_document(
+    text: Text, decode_pieces: DecodePieces = decode_here, progress: Progress | None = None
+) -> Reading:
     """Read a whole trace document.
 
     Raises:
@@ -184,11 +186,17 @@ class _Run:
             return document.parse_trailer(after, is_array=is_array), True
         return self._finish_broken(start, data, is_array=is_array)
 
-    def _finish_broken(self, start: int, data: bytes, *, is_array: bool) -> tuple[Mapping[str, Any] | None, bool]:
+    def _finish_broken(
+        self, start: int, data: bytes, *, is_array: bool
+    ) -> tuple[Mapping[str, Any] | None, bool]:
         closing_at = _plain_closing(data, is_array=is_array)
         closed = closing_at is not None
         events_text = data[:closing_at] if closed else data
-        trailer = document.parse_trailer(data[closing_at + 1 :], is_array=is_array) if closing_at is not None else None
+        trailer = (
+            document.parse_trailer(data[closing_at + 1 :], is_array=is_array)
+            if closing_at is not None
+            else None
+        )
         salvaged = salvage(events_text, final=True)
         lost = salvaged.lost
         if not closed and lost:

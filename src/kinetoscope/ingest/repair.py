@@ -166,7 +166,9 @@ def salvage(text: bytes, *, final: bool) -> Salvaged:
     return Salvaged(tuple(progress.pieces), rest, progress.lost)
 
 
-def _one_by_one(group: list[bytes], following: list[bytes], progress: _Progress, *, final: bool) -> tuple[int, bytes]:
+def _one_by_one(
+    group: list[bytes], following: list[bytes], progress: _Progress, *, final: bool
+) -> tuple[int, bytes]:
     """Decode event by event; returns how many of the following pieces were used up, and text left over."""
     pieces = group + following
     at = 0

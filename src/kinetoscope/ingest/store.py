@@ -109,7 +109,9 @@ class Store:
             return None  # damaged, or gone meanwhile: it will be made anew
         return stored
 
-    def save(self, file: Path, member: str | None, before: Stamp, reading: Reading, ends_early: str | None) -> None:
+    def save(
+        self, file: Path, member: str | None, before: Stamp, reading: Reading, ends_early: str | None
+    ) -> None:
         """Keep a reading; ``before`` is the file's stamp from before it was read.
 
         Nothing is kept of a file that changed meanwhile. An OSError (disk full, no permission) is
@@ -244,7 +246,12 @@ def _write(
 ) -> None:
     """Magic, length and contents, then the columns, aligned."""
     body = reading.body
-    tables = {"slices": body.slices, "flows": body.flows, "instants": body.instants, "counters": body.counters}
+    tables: dict[str, Slices | Flows | Instants | Counters] = {
+        "slices": body.slices,
+        "flows": body.flows,
+        "instants": body.instants,
+        "counters": body.counters,
+    }
     columns: list[_Column] = []
     arrays: list[np.ndarray[Any, Any]] = []
     offset = 0
@@ -293,11 +300,8 @@ def _aligned(size: int) -> int:
     return (size + _ALIGN - 1) // _ALIGN * _ALIGN
 
 
-def _padded(array: np.ndarray[Any, Any]) -> Any:
-    pad = _aligned(array.nbytes) - array.nbytes
-    if pad == 0:
-        return memoryview(array).cast("B") if array.nbytes else b""
-    return array.tobytes() + b"\0" * pad
+def _padded(array: np.ndarray[Any, Any]) -> bytes:
+    return array.tobytes() + b"\0" * (_aligned(array.nbytes) - array.nbytes)
 
 
 def _open(path: Path) -> tuple[_Contents, memoryview]:

@@ -13,7 +13,14 @@ from typing import IO, Any
 import msgspec
 import numpy as np
 
-from kinetoscope.ingest.events import FLOW_DTYPES, INSTANT_DTYPES, SLICE_DTYPES, EventColumns, MalformedError, Table
+from kinetoscope.ingest.events import (
+    FLOW_DTYPES,
+    INSTANT_DTYPES,
+    SLICE_DTYPES,
+    EventColumns,
+    MalformedError,
+    Table,
+)
 from kinetoscope.ingest.repair import decode_mended
 
 _DTYPES = {"slices": SLICE_DTYPES, "flows": FLOW_DTYPES, "instants": INSTANT_DTYPES}
@@ -47,7 +54,11 @@ def pack(columns: EventColumns | None) -> bytes:
         return msgspec.msgpack.encode(Answer(malformed=True))
     tables = {
         kind: {name: column.tobytes() for name, column in table.items()}
-        for kind, table in (("slices", columns.slices), ("flows", columns.flows), ("instants", columns.instants))
+        for kind, table in (
+            ("slices", columns.slices),
+            ("flows", columns.flows),
+            ("instants", columns.instants),
+        )
     }
     return msgspec.msgpack.encode(
         Answer(
