@@ -12,7 +12,7 @@ import typer
 
 from kinetoscope import __version__
 from kinetoscope.cli import report
-from kinetoscope.cli.errors import FAILED, INTERRUPTED
+from kinetoscope.cli.errors import INTERRUPTED
 from kinetoscope.errors import UsageError
 
 app = typer.Typer(
@@ -28,15 +28,13 @@ def run(arguments: Sequence[str]) -> int:
     """Parse and run; wrong usage is raised as `UsageError`."""
     command = typer.main.get_command(app)
     try:
-        status = command.main(list(arguments), prog_name="kinetoscope", standalone_mode=False)
+        status = command.main(list(arguments) or ["--help"], prog_name="kinetoscope", standalone_mode=False)
     except typer.Abort:
         return INTERRUPTED
     except Exception as error:
         # The parser's own errors; which package they come from depends on typer's version.
         if not hasattr(error, "format_message"):
             raise
-        if not arguments:  # it has printed the help
-            return FAILED
         raise UsageError(f"{_sentence(error)}; {_help_of(error)} says what there is") from None
     return status if isinstance(status, int) else 0
 
@@ -56,7 +54,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(no_args_is_help=True)
+@app.callback()
 def _kinetoscope(
     version: Annotated[
         bool,

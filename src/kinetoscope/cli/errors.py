@@ -23,7 +23,8 @@ def status_of(command: Callable[[], int]) -> int:
     """Run a command; whatever happens, an exit status comes back."""
     try:
         status = command()
-        sys.stdout.flush()  # here, so that a reader that went away is noticed while it can be handled
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, so that a reader that went away is noticed while it can be handled
         return status
     except KinetoscopeError as error:
         say(str(error))
@@ -31,7 +32,7 @@ def status_of(command: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _stop_writing()
+        stop_writing()
         return DONE
     except Exception as error:
         _report_bug(error)
@@ -54,7 +55,7 @@ def _report_bug(error: Exception) -> None:
     say(f"this is a bug in kinetoscope: {what} (set {TRACEBACK}=1 for the traceback)")
 
 
-def _stop_writing() -> None:
+def stop_writing() -> None:
     """Point stdout at nothing: the interpreter flushes it once more when it ends, and must not complain."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)

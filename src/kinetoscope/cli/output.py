@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
+from kinetoscope.cli.errors import stop_writing
 from kinetoscope.errors import UsageError
 
 _WIDTH = 80  # of a file or a pipe
@@ -36,7 +36,7 @@ def page(out: str | None, stream: TextIO | None = None) -> Page:
         return Page(width=_width(_WIDTH), color=False, ascii_only=False)
     stream = stream or sys.stdout
     terminal = _is_terminal(stream)
-    width = shutil.get_terminal_size((_WIDTH, 24)).columns if terminal else _width(_WIDTH)
+    width = _width(_columns(stream) if terminal else _WIDTH)
     wanted = bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")
     return Page(
         width=min(width, _WIDEST),
@@ -47,13 +47,15 @@ def page(out: str | None, stream: TextIO | None = None) -> Page:
 
 def write(text: str, out: str | None, stream: TextIO | None = None) -> None:
     """Write ``text`` to file ``out``, in whole or not at all, or else to ``stream`` or stdout."""
-    if out is not None and out != "-":
+    if out is not None:
         try:
             _write_file(text.encode(), out)
         except OSError as error:
             raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
         return
     stream = stream or sys.stdout
+    if stream is None:
+        raise UsageError("cannot write the report: stdout is closed; name a file with -o")
     try:
         binary = getattr(stream, "buffer", None)
         if binary is None:
@@ -67,6 +69,7 @@ def write(text: str, out: str | None, stream: TextIO | None = None) -> None:
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as error:
+        stop_writing()
         reason = error.strerror if isinstance(error, OSError) else None
         raise UsageError(f"cannot write the report: {reason or error}") from None
 
@@ -82,13 +85,13 @@ def refuse_own_input(out: str | None, inputs: Sequence[str]) -> None:
 
 
 def _write_file(data: bytes, path: str) -> None:
-    target = os.path.realpath(path)  # a link stays, what it points at is replaced
-    if os.path.isdir(target):
+    if os.path.isdir(path):
         raise IsADirectoryError(None, "it is a directory", path)
-    if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
-        with open(target, "wb") as device:
+    if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
+        with open(path, "wb") as device:  # a pipe or a device: nothing is there to be replaced
             device.write(data)
         return
+    target = os.path.realpath(path)  # a link stays, what it points at is replaced
     descriptor, temporary = tempfile.mkstemp(prefix=".kinetoscope-", dir=os.path.dirname(target))
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -116,6 +119,13 @@ def _width(fallback: int) -> int:
         return int(os.environ.get("COLUMNS", "")) or fallback
     except ValueError:
         return fallback
+
+
+def _columns(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _WIDTH
+    except (OSError, ValueError):
+        return _WIDTH
 
 
 def _is_terminal(stream: TextIO) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -31,7 +30,7 @@ def report(
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="INPUT...",
+            metavar="INPUT",
             help="A trace (.json, .json.gz, .zip, .tar.gz), a capture directory, a directory of ranks, or -.",
             show_default=False,
         ),
@@ -70,6 +69,7 @@ def report(
     INPUT is a trace file as torch.profiler exports it; its content decides, not its name. Several
     inputs are ranks of one job: each is reported, and they are never added up.
     """
+    out = None if out == "-" else out
     if schema:
         from kinetoscope.render import json_schema
 
@@ -137,8 +137,3 @@ def _format(format: Format | None, out: str | None) -> Format:
     if ending in (".html", ".htm"):
         raise UsageError(f"{out}: this version writes no HTML; give --format text, json or md")
     return _ENDINGS.get(ending, Format.text)
-
-
-def formats() -> Sequence[str]:
-    """The names that ``--format`` takes."""
-    return [format.value for format in Format]
