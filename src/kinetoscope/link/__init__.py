@@ -1,0 +1,44 @@
+"""Who belongs to whom: launches, regions, steps, backward and compile phases of one trace.
+
+Nothing here is decided by when the device ran something: device work belongs to the operator,
+region and step that launched it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from kinetoscope.link.launches import Launches, find_launches
+from kinetoscope.link.names import mark_names
+from kinetoscope.link.regions import Regions, find_regions
+from kinetoscope.trace import Trace, UInt32
+
+__all__ = ["Links", "link"]
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """The links of one trace, each found when it is first asked for."""
+
+    trace: Trace
+
+    @cached_property
+    def marks(self) -> UInt32:
+        """What each distinct name stands for: bits of `kinetoscope.link.names.Mark`."""
+        return mark_names(self.trace.names)
+
+    @cached_property
+    def launches(self) -> Launches:
+        """Device events and the calls that launched them."""
+        return find_launches(self.trace, self.marks)
+
+    @cached_property
+    def regions(self) -> Regions:
+        """Compiled regions and graphs, and what was launched in them."""
+        return find_regions(self.trace, self.marks, self.launches)
+
+
+def link(trace: Trace) -> Links:
+    """The links of ``trace``."""
+    return Links(trace)
