@@ -29,7 +29,7 @@ def nearest_user_frame(stack: Sequence[SourceFrame], root: str | None) -> Source
 
 
 def name_compilation(item: Compilation, tree: GuardTree | None, root: str | None) -> Compilation:
-    """Fill ``function``, ``file``, ``line``, ``module_class`` and ``resumes_*`` from the frame and its guards."""
+    """Fill function, file, line, class and what it resumes, from the frame and its guards."""
     call = nearest_user_frame(item.stack[:-1], root)
     resumed = resume_target(item.code_name) if item.code_name else None
     named, class_ = _name(item, tree, call)
@@ -45,9 +45,7 @@ def name_compilation(item: Compilation, tree: GuardTree | None, root: str | None
     )
 
 
-def _name(
-    item: Compilation, tree: GuardTree | None, call: SourceFrame | None
-) -> tuple[_Named, str | None]:
+def _name(item: Compilation, tree: GuardTree | None, call: SourceFrame | None) -> tuple[_Named, str | None]:
     code = item.code_name
     if code is None:
         return _Named(None, None, None), None
@@ -63,7 +61,8 @@ def _name(
 
 
 def _name_wrapped(tree: GuardTree | None, call: SourceFrame | None) -> tuple[_Named, str | None]:
-    """torch's wrapper around a module whose ``forward`` is in torch itself, or around a function it may not trace.
+    """torch's wrapper around a module whose ``forward`` is in torch itself, or around a function it may not
+    trace.
 
     The guards name the wrapped object; the place is where the user called it.
     """
@@ -97,8 +96,9 @@ def _short(class_: str) -> str:
 def name_continuations(items: Sequence[Compilation]) -> tuple[Compilation, ...]:
     """Give what cannot name itself the name of what it belongs to.
 
-    A continuation function carries the function whose break it follows: the one of that name whose first line is
-    the nearest above. A compilation that hit the limit has no name in the log: its frame's first one has.
+    A continuation function carries the function whose break it follows: the one of that name whose first
+    line is the nearest above. A compilation that hit the limit has no name in the log: its frame's first
+    one has.
     """
     first: dict[tuple[str, int, str], Compilation] = {}
     result: list[Compilation] = []
@@ -117,15 +117,20 @@ def name_continuations(items: Sequence[Compilation]) -> tuple[Compilation, ...]:
                 code_line=known.code_line,
             )
         elif item.resumes_function is not None and item.resumes_line is not None:
-            owner = _owner(result, item)
-            if owner is not None:
-                item = replace(item, function=owner.function, module_class=owner.module_class)
-            else:
-                item = replace(item, function=item.resumes_function)
+            item = _named_like(_owner(result, item), item)
         if item.code_name is not None:
             first.setdefault(key, item)
         result.append(item)
     return tuple(result)
+
+
+def _named_like(owner: Compilation | None, item: Compilation) -> Compilation:
+    if owner is None:
+        return replace(item, function=item.resumes_function)
+    item = replace(item, function=owner.function, module_class=owner.module_class)
+    if (item.code_file or "").replace("\\", "/").endswith(_WRAPPER_FILE):
+        return replace(item, file=owner.file, line=owner.line)
+    return item
 
 
 def _owner(before: Sequence[Compilation], item: Compilation) -> Compilation | None:

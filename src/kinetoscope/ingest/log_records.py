@@ -1,9 +1,10 @@
 """Bytes of a TORCH_TRACE log -> its records, one at a time, in bounded memory.
 
-Subset of the format that is read: a record is one header line, a glog prefix that ends with ``] `` and then a JSON
-object, followed by its payload, each line of it with one leading tab.  Plain and gzip files are told apart by
-content.  A line that is neither is counted as malformed.  A record is whole when it ends with a newline or when its
-payload has the digest that its header names; the last record of a cut file is dropped when it is neither.
+Subset of the format that is read: a record is one header line, a glog prefix that ends with ``] `` and then
+a JSON object, followed by its payload, each line of it with one leading tab.  Plain and gzip files are told
+apart by content.  A line that is neither is counted as malformed.  A record is whole when it ends with a
+newline or when its payload has the digest that its header names; the last record of a cut file is dropped
+when it is neither.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ _COMMON = frozenset(
 class Payload:
     """Where a record's payload lies, and its text when it was small enough to keep.
 
-    ``offset`` and ``length`` count bytes of the (uncompressed) file, tabs included; ``digest`` is the MD5 that
-    the record's header names (logs whose paths were edited no longer match theirs).
+    ``offset`` and ``length`` count bytes of the (uncompressed) file, tabs included; ``digest`` is the MD5
+    that the record's header names (logs whose paths were edited no longer match theirs).
     """
 
     path: str
@@ -81,7 +82,7 @@ class LogRecord:
 
     @property
     def compile_id(self) -> str | None:
-        """``frame/compile``, ``!N`` or ``!N/frame/compile``, as the profiler has it; None outside a compile."""
+        """``frame/compile``, ``!N`` or ``!N/frame/compile`` as in the trace; None outside a compile."""
         frame, compile_, autograd = (
             self.header.get(k) for k in ("frame_id", "frame_compile_id", "compiled_autograd_id")
         )
@@ -186,7 +187,8 @@ def _untab(payload: bytes) -> bytes:
 def _split(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, int, bytes | None, int]]:
     """Cut the stream at each newline that no tab follows.
 
-    Yields (header line, payload offset, payload, payload length); a payload longer than the limit comes as None.
+    Yields (header line, payload offset, payload, payload length); a payload longer than the limit comes as
+    None.
     """
     pending, base, search = b"", 0, 0
     for chunk in chunks:

@@ -1,8 +1,8 @@
 """Begin and end events of a compile log (``chromium_event``) -> phase spans of each compilation.
 
 All events carry process and thread 0, helper threads write among the others (with compile id ``None``), and a
-backward graph may be compiled on another thread: so an end closes the latest open begin of its name and id, and
-spans are not assumed to nest.
+backward graph may be compiled on another thread: so an end closes the latest open begin of its name and id,
+and spans are not assumed to nest.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def is_compile_id(value: object) -> bool:
 
 
 class SpanTracker:
-    """The spans of one file. ``feed`` returns a span that the event began, ``last_ns`` the latest time seen."""
+    """The spans of one file; ``last_ns`` is the latest time seen."""
 
     def __init__(self) -> None:
         self.open: list[OpenSpan] = []

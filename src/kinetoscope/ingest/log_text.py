@@ -32,24 +32,55 @@ _PREFACE = ("Encountered graph break when", "Failed to handle graph break", "Gra
 _STACK_LINE = re.compile(r'^\s*File "(.*)", line (\d+)(?:, in (.*))?$')
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(.+)_at_(\d+)$", re.S)
 _TORCH = re.compile(r"(?:^|/)(?:site|dist)-packages/(?:torch|functorch)/")
-_STDLIB = re.compile(r"(?:^|/)lib(?:64)?/python\d[\d.]*t?/(?!(?:site|dist)-packages/)|/Lib/(?!site-packages/)")
+_STDLIB = re.compile(
+    r"(?:^|/)lib(?:64)?/python\d[\d.]*t?/(?!(?:site|dist)-packages/)|/Lib/(?!site-packages/)"
+)
 _GUARD_COMMENT = re.compile(r"\s+# (.*)$")
 _GUARD_PLACE = re.compile(r"^(?:(.*?)\s+# )?(\S+?):(\d+) in ([^\s(]+)")
 _LOCAL = re.compile(
-    r"^\| \+- GuardManager: source=L\['(\w+)'\], accessed_by=\w+\((?:key=)?'?(\w+)'?(?:, framelocals_idx=(\d+))?\)"
+    r"^\| \+- GuardManager: source=L\['(\w+)'\], "
+    r"accessed_by=\w+\((?:key=)?'?(\w+)'?(?:, framelocals_idx=(\d+))?\)"
     r"(?:, type=<class '([^']+)'>)?",
     re.M,
 )
 _ARG0 = re.compile(r"source=L\['args'\]\[0\], accessed_by=[^\n]*?type=<class '([^']+)'>")
 _WRAPPED = re.compile(
-    r"source=L\['fn'\](?:\.__func__)?\.__code__[^\n]*type=<code object (\S+) at \w+, file \"([^\"]+)\", line (\d+)>"
+    r"source=L\['fn'\](?:\.__func__)?\.__code__[^\n]*"
+    r"type=<code object (\S+) at \w+, file \"([^\"]+)\", line (\d+)>"
 )
 _WRAPPED_SELF = re.compile(r"source=L\['fn'\]\.__self__, accessed_by=[^\n]*?type=<class '([^']+)'>")
 _LATENCY = re.compile(r"Guard (?:eval )?latency = ([\d.]+) us")
 _PLAIN_CLASSES = frozenset(
-    "torch.Tensor torch.nn.parameter.Parameter int float bool str bytes complex NoneType tuple list dict set frozenset "
-    "function method builtin_function_or_method type module code range slice torch.dtype torch.device torch.Size "
-    "torch.SymInt numpy.ndarray functools.partial".split()
+    [
+        "torch.Tensor",
+        "torch.nn.parameter.Parameter",
+        "int",
+        "float",
+        "bool",
+        "str",
+        "bytes",
+        "complex",
+        "NoneType",
+        "tuple",
+        "list",
+        "dict",
+        "set",
+        "frozenset",
+        "function",
+        "method",
+        "builtin_function_or_method",
+        "type",
+        "module",
+        "code",
+        "range",
+        "slice",
+        "torch.dtype",
+        "torch.device",
+        "torch.Size",
+        "torch.SymInt",
+        "numpy.ndarray",
+        "functools.partial",
+    ]
 )
 
 
@@ -147,7 +178,7 @@ def parse_break(text: str, compile_id: str, attempt: int) -> BreakRecord:
 
 
 def _cause(text: str) -> tuple[str, str | None, tuple[str, ...]]:
-    """(headline, explanation, hints): the headline stands right above ``Explanation:`` or is the first line."""
+    """Headline, explanation, hints; the headline stands right above ``Explanation:`` or comes first."""
     lines = text.strip("\n").split("\n")
     mark = next((i for i, line in enumerate(lines) if line.startswith("  Explanation: ")), None)
     above = [line.strip() for line in lines[: len(lines) if mark is None else mark] if line.strip()]

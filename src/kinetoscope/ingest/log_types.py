@@ -1,7 +1,7 @@
 """What a TORCH_TRACE log says, as frozen values.
 
-Times are integer nanoseconds since the epoch (the log has microseconds); the trace's clock agrees with them to
-0.1 to 0.2 ms once ``baseTimeNanoseconds`` is added to its timestamps.
+Times are integer nanoseconds since the epoch (the log has microseconds); the trace's clock agrees with them
+to 0.1 to 0.2 ms once ``baseTimeNanoseconds`` is added to its timestamps.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from kinetoscope.ingest.log_records import Payload
+
+CLOCK_TOLERANCE_NS = 1_000_000
+CacheState = Literal["hit", "miss", "bypass"]
 
 __all__ = [
     "AotGraph",
@@ -24,9 +27,6 @@ __all__ = [
     "SourceFrame",
     "Span",
 ]
-
-CacheState = Literal["hit", "miss", "bypass"]
-CLOCK_TOLERANCE_NS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,9 @@ class LogWarning:
 class BreakRecord:
     """One ``dynamo_graph_break_reason`` record.
 
-    ``file:line`` is where tracing stopped; ``user_stack`` (outermost first) the calls that led there. ``skips`` says
-    that Dynamo gave the whole frame up, with ``skip_reason`` and ``skip_gb_id`` where the record names a second cause.
+    ``file:line`` is where tracing stopped; ``user_stack`` (outermost first) the calls that led there.
+    ``skips`` says that Dynamo gave the whole frame up, with ``skip_reason`` and ``skip_gb_id`` where the
+    record names a second cause.
     """
 
     compile_id: str
@@ -72,7 +73,7 @@ class BreakRecord:
 
 @dataclass(frozen=True, slots=True)
 class GuardFailure:
-    """Why an existing compilation did not fit: its id, the guard's text, and the line that caused the guard."""
+    """Why an existing compilation did not fit: its id, the guard, and the line that caused the guard."""
 
     compile_id: str | None
     guard: str
@@ -80,7 +81,7 @@ class GuardFailure:
 
     @property
     def is_backend_match(self) -> bool:
-        """A second ``torch.compile`` of the same code with another backend: deliberate, not a recompilation."""
+        """A second ``torch.compile`` of the same code with another backend: deliberate."""
         return "BACKEND_MATCH" in self.guard
 
 
@@ -96,8 +97,8 @@ class CacheResult:
 
 @dataclass(frozen=True, slots=True)
 class AotGraph:
-    """A graph that AOTAutograd made. On an AOTAutograd cache hit its source comments are those of the run that
-    filled the cache."""
+    """A graph that AOTAutograd made. On an AOTAutograd cache hit its source comments are those of the run
+    that filled the cache."""
 
     kind: Literal["forward", "backward", "inference"]
     code: Payload
@@ -107,8 +108,8 @@ class AotGraph:
 class FxGraph:
     """One graph that Inductor compiled or took from its cache: what a ``CompiledFxGraph`` event runs.
 
-    ``state`` is None where the log has no cache record for it. Payloads are None where the log lacks them or the
-    log was read without source.
+    ``state`` is None where the log has no cache record for it. Payloads are None where the log lacks them
+    or the log was read without source.
     """
 
     compile_id: str
@@ -124,10 +125,11 @@ class FxGraph:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One compile phase. ``parent`` is the index of the enclosing span of the same compilation, None at the top.
+    """One compile phase. ``parent`` is the index of the enclosing span of the same compilation, None at the
+    top.
 
-    ``worker`` marks a span of a helper thread that runs beside the phases around it. ``closed`` is False where the
-    log ended first (``end_ns`` is then the last time seen).
+    ``worker`` marks a span of a helper thread that runs beside the phases around it. ``closed`` is False
+    where the log ended first (``end_ns`` is then the last time seen).
     """
 
     name: str
@@ -142,10 +144,11 @@ class Span:
 class Compilation:
     """One attempt of Dynamo to compile one frame, restarts and lazy backward included.
 
-    ``id`` is the text after ``Torch-Compiled Region: ``. ``function``, ``file`` and ``line`` name the user's code (a
-    module's class and ``forward``); ``code_name``, ``code_file`` and ``code_line`` are the code object as Dynamo has
-    it. ``resumes_line`` is the line after whose break a continuation function starts. ``produced_code`` is None
-    where the log ended before the result. ``generation`` counts ``torch._dynamo.reset`` (ids start again).
+    ``id`` is the text after ``Torch-Compiled Region: ``. ``function``, ``file`` and ``line`` name the
+    user's code (a module's class and ``forward``); ``code_name``, ``code_file`` and ``code_line`` are the
+    code object as Dynamo has it. ``resumes_line`` is the line after whose break a continuation function
+    starts. ``produced_code`` is None where the log ended before the result. ``generation`` counts
+    ``torch._dynamo.reset`` (ids start again).
     """
 
     id: str
@@ -203,7 +206,9 @@ class Compilation:
     def hit_limit(self) -> bool:
         """Whether Dynamo gave up because the code object had been compiled too often."""
         text = f"{self.fail_type or ''} {self.fail_reason or ''}".lower()
-        return any(w in text for w in ("recompile limit", "recompile_limit", "cache_size_limit", "recompilelimit"))
+        return any(
+            w in text for w in ("recompile limit", "recompile_limit", "cache_size_limit", "recompilelimit")
+        )
 
     @property
     def aot_state(self) -> CacheState | None:
@@ -217,6 +222,7 @@ class CompileLog:
     """Every compilation of one or several log files, in time order.
 
     ``counts`` has the number of records of every kind met, ``unknown`` those kinds that nothing here reads.
+    ``framework_root`` is torch's own folder, ``loose_spans`` phases that name no compilation.
     """
 
     compilations: tuple[Compilation, ...] = ()
@@ -225,6 +231,8 @@ class CompileLog:
     unknown: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[LogWarning, ...] = ()
     torch_version: str | None = None
+    framework_root: str | None = None
+    loose_spans: tuple[Span, ...] = field(default=(), repr=False)
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -242,8 +250,8 @@ class CompileLog:
     def compilation_for(self, compile_id: str, epoch_ns: int | None = None) -> Compilation | None:
         """The compilation that a region of that id, called at ``epoch_ns``, runs.
 
-        That is the last one that ended before the call; without a time, the last one. Where none ended before, the
-        clocks do not agree: then the only one, or None where there are several.
+        That is the last one that ended before the call; without a time, the last one. Where none ended
+        before, the clocks do not agree: then the only one, or None where there are several.
         """
         found = self.with_id(compile_id)
         if epoch_ns is None:
@@ -255,7 +263,7 @@ class CompileLog:
         return found[0] if len(found) == 1 else None
 
     def graphs_for(self, cache_key: str, compile_id: str | None = None) -> tuple[FxGraph, ...]:
-        """The graphs of one ``CompiledFxGraph`` key; ``compile_id`` (the enclosing region) decides among several."""
+        """The graphs of one ``CompiledFxGraph`` key; the enclosing region decides among several."""
         found = tuple(g for c in self.compilations for g in c.graphs if g.cache_key == cache_key)
         mine = tuple(g for g in found if g.compile_id == compile_id)
         return mine or found
