@@ -165,7 +165,8 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     ),
     (
         re.compile(
-            rf"tensor '{_NAME}' .*device.*mismatch\. .*?(?:expected|to be) (?P<was>[^,]+), actual (?P<now>.+)",
+            rf"tensor '{_NAME}' .*device.*mismatch\. .*?(?:expected|to be) (?P<was>[^,]+), "
+            r"actual (?P<now>.+)",
             re.I,
         ),
         _tensor("tensor {name} was on device {was} and is now on {now}"),
