@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from kinetoscope.link.compiles import Compiles, find_compiles
 from kinetoscope.link.launches import Launches, find_launches
 from kinetoscope.link.names import mark_names
 from kinetoscope.link.regions import Regions, find_regions
@@ -37,6 +38,11 @@ class Links:
     def regions(self) -> Regions:
         """Compiled regions and graphs, and what was launched in them."""
         return find_regions(self.trace, self.marks, self.launches)
+
+    @cached_property
+    def compiles(self) -> Compiles:
+        """Compile phases, and what ran inside them."""
+        return find_compiles(self.trace, self.marks, self.launches)
 
 
 def link(trace: Trace) -> Links:

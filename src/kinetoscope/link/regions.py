@@ -85,6 +85,19 @@ class Calls:
         c = self.trace.columns
         return self.cover.innermost(c.track[rows].astype(np.int64), c.start_ns[rows])
 
+    @cached_property
+    def of_rows(self) -> Int64:
+        """Index of the innermost call around the start of every slice of the trace; -1 for device work."""
+        c = self.trace.columns
+        found = np.full(len(c), -1, np.int64)
+        for track in np.unique(self.track):  # other tracks have none
+            about = self.trace.track_list[track]
+            rows = slice(about.first, about.last)
+            start = c.start_ns[rows]
+            inside = self.cover.innermost(np.broadcast_to(track, len(start)), start)
+            found[rows] = np.where(c.is_device[rows], -1, inside)
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class Regions:
@@ -146,12 +159,12 @@ class Regions:
         A region's own row gives itself (the one around it is ``calls.parent``). Slices that are no
         CPU work give -1: device work belongs to `call_of_device`.
         """
-        return self._of_rows(self.calls)
+        return self.calls.of_rows
 
     @cached_property
     def graph_call_of_row(self) -> Int64:
         """Index of the innermost CompiledFxGraph call for every slice, as `region_call_of_row`."""
-        return self._of_rows(self.graphs)
+        return self.graphs.of_rows
 
     @cached_property
     def device_ns(self) -> Int64:
@@ -175,23 +188,11 @@ class Regions:
         found = calls.cover.innermost(launches.launch_track, launches.launch_start_ns)
         return np.where(launches.is_linked, found, -1)
 
-    def _of_rows(self, calls: Calls) -> Int64:
-        c = self.trace.columns
-        found = np.full(len(c), -1, np.int64)
-        for track in np.unique(calls.track):  # other tracks have none
-            about = self.trace.track_list[track]
-            rows = slice(about.first, about.last)
-            start = c.start_ns[rows]
-            inside = calls.cover.innermost(np.broadcast_to(np.int64(track), len(start)), start)
-            found[rows] = np.where(c.is_device[rows], -1, inside)
-        return found
-
 
 def find_regions(trace: Trace, marks: UInt32, launches: Launches) -> Regions:
     """Find the compiled regions of ``trace`` and place its launches in them."""
     c = trace.columns
     on_cpu = (c.category < Category.KERNEL) & (c.category != Category.GPU_ANNOTATION) & c.is_valid
-
     ours = marked(
         marks,
         c.name,
@@ -201,7 +202,8 @@ def find_regions(trace: Trace, marks: UInt32, launches: Launches) -> Regions:
     bits = marks[c.name[candidates]]
 
     def of(bit: int) -> Int64:
-        return candidates[(bits & np.uint32(bit)) != 0]
+        found: Int64 = candidates[(bits & np.uint32(bit)) != 0]
+        return found
 
     return Regions(
         trace=trace,
