@@ -3,11 +3,12 @@
 What Inductor stores with a cached graph (kernel stacks, source comments) names the lines of the run that
 filled the cache. Such a line is ``exact`` only when this run's own graphs confirm it:
 
-* compiled in this run: the kernel's stack traces, else the comments of this run's post-grad graph;
-* Inductor's graph cached, AOTAutograd's graph new: the same node in this run's AOT graph (node names are
-part of the cache key), or a node that comes from the same operation; * both cached: kernel -> post-grad
-node -> pre-grad node -> this run's Dynamo graph (its names are part of the key); * else the cached lines
-translated: where every node known in both runs moved from that line to one and the same line.
+* compiled in this run: the kernel's stack traces where this graph has their lines, else the comments of this
+  run's post-grad graph;
+* Inductor's graph cached, AOTAutograd's graph new: the same node in this run's AOT graph (node names are part of
+  the cache key), or a node that comes from the same operation;
+* both cached: kernel -> post-grad node -> pre-grad node -> this run's Dynamo graph (its names are part of the key);
+* else the cached lines translated: where every node known in both runs moved from a line to one and the same line.
 
 Otherwise the cached lines are given with state ``cached``. A kernel without source nodes has no lines and
 no state.
@@ -173,8 +174,8 @@ class Provenance:
         stacks = self._innermost(graph, label)
         nodes = self._post_nodes(graph, label)
         if graph.state != "hit":
-            if stacks:
-                return stacks, "exact"
+            if stacks:  # without the graph, a backward kernel's traces may be another graph's
+                return stacks, "cached" if graph.backward and graph.post_grad is None else "exact"
             lines = self._lines(nodes, self._comments(graph.post_grad)) or self._from_aot(item, graph, nodes)
             return (lines, "exact") if lines else _NOTHING
         if item.aot_state == "hit":
@@ -188,15 +189,20 @@ class Provenance:
         return (stale, "cached") if stale else _NOTHING
 
     def _innermost(self, graph: FxGraph, label: str) -> tuple[SourceFrame, ...]:
-        keep_code = graph.code is not None
+        """Innermost frames of the kernel's stack traces, those of lines that are in this graph.
+
+        torch collects the traces of lazily compiled backward graphs under names that repeat, so a graph's
+        record can hold lines of graphs compiled before it.
+        """
+        own = {(f.file, f.line) for f in self._comments(graph.post_grad).values() if f is not None}
         frames: dict[SourceFrame, None] = {}
         for handle, stacks in self._stacks(graph).items():
             if not _same_kernel(handle, label) or not isinstance(stacks, list):
                 continue
             for text in stacks:
                 stack = parse_stack_text(text) if isinstance(text, str) else ()
-                if stack:
-                    frames[stack[-1] if keep_code else replace(stack[-1], code=None)] = None
+                if stack and (not own or (stack[-1].file, stack[-1].line) in own):
+                    frames[stack[-1] if graph.code is not None else replace(stack[-1], code=None)] = None
         return tuple(frames)
 
     def _post_nodes(self, graph: FxGraph, label: str) -> tuple[str, ...]:
