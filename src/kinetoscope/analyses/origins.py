@@ -23,7 +23,7 @@ from kinetoscope.analyses.cpu_work import cpu_kernels
 from kinetoscope.analyses.operator_names import operator_kind
 from kinetoscope.link import Links
 from kinetoscope.link.intervals import Cover
-from kinetoscope.link.names import Mark, marked
+from kinetoscope.link.names import Mark
 from kinetoscope.schema import Kind, Origin
 from kinetoscope.trace import Bool, Category, Flag, Int64, UInt8
 
@@ -95,12 +95,14 @@ class Work:
     @cached_property
     def is_kernel(self) -> Bool:
         """Everything but memcpy and memset."""
-        return self.origin != _NUMBER["memory"]
+        found: Bool = self.origin != _NUMBER["memory"]
+        return found
 
     @cached_property
     def is_communication(self) -> Bool:
         """Collectives."""
-        return self.kind == _KIND["communication"]
+        found: Bool = self.kind == _KIND["communication"]
+        return found
 
     def of(self, *origins: Origin) -> Bool:
         """Which pieces have one of these origins."""
@@ -130,7 +132,7 @@ class Places:
     @cached_property
     def in_phase(self) -> Bool:
         """Inside a compile phase of the same thread."""
-        found: Bool = phase_cover(self.links).covers(self.track, self.start_ns)
+        found: Bool = self.links.compiles.phases.cover.covers(self.track, self.start_ns)
         return found
 
     @cached_property
@@ -154,13 +156,6 @@ class Places:
             return found
         whole: Bool = np.append(regions.forwards_per_call == 0, False)  # the last entry answers for -1
         return self.in_function | whole[self.region_call]
-
-
-def phase_cover(links: Links) -> Cover:
-    """Which compile phase is innermost on a track at a time."""
-    c = links.trace.columns
-    rows = np.flatnonzero(marked(links.marks, c.name, Mark.PHASE) & c.is_cpu & c.is_valid)
-    return Cover.of(c.track[rows].astype(np.int64), c.start_ns[rows], c.end_ns[rows])
 
 
 def kinds_by_name(links: Links) -> UInt8:
