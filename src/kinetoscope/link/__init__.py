@@ -13,6 +13,7 @@ from kinetoscope.link.compiles import Compiles, find_compiles
 from kinetoscope.link.launches import Launches, find_launches
 from kinetoscope.link.names import mark_names
 from kinetoscope.link.regions import Regions, find_regions
+from kinetoscope.link.steps import Steps, find_steps
 from kinetoscope.trace import Trace, UInt32
 
 __all__ = ["Links", "link"]
@@ -43,6 +44,11 @@ class Links:
     def compiles(self) -> Compiles:
         """Compile phases, and what ran inside them."""
         return find_compiles(self.trace, self.marks, self.launches)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The steps, and which step launched what."""
+        return find_steps(self.trace, self.marks, self.launches, self.regions, self.compiles)
 
 
 def link(trace: Trace) -> Links:

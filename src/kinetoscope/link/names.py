@@ -67,7 +67,7 @@ _TESTS: tuple[tuple[int, Callable[[str], object]], ...] = (
     (Mark.SYNC, _SYNC.search),
     (Mark.COLLECTIVE, _COLLECTIVE.search),
     (Mark.OPTIMIZER, lambda name: name.startswith("Optimizer.step#")),
-    (Mark.STEP, lambda name: name.startswith("ProfilerStep")),
+    (Mark.STEP, lambda name: name.startswith("ProfilerStep#")),
 )
 
 

@@ -3,12 +3,13 @@
 What Inductor stores with a cached graph (kernel stacks, source comments) names the lines of the run that
 filled the cache. Such a line is ``exact`` only when this run's own graphs confirm it:
 
-* compiled in this run: the kernel's stack traces where this graph has their lines, else the comments of this
-  run's post-grad graph;
-* Inductor's graph cached, AOTAutograd's graph new: the same node in this run's AOT graph (node names are part of
+* compiled in this run: the kernel's stack traces where this graph has their lines, else the comments of
+  this run's post-grad graph;
+* Inductor's graph cached, AOTAutograd's new: the same node in this run's AOT graph (node names are part of
   the cache key), or a node that comes from the same operation;
-* both cached: kernel -> post-grad node -> pre-grad node -> this run's Dynamo graph (its names are part of the key);
-* else the cached lines translated: where every node known in both runs moved from a line to one and the same line.
+* both cached: kernel -> post-grad node -> pre-grad node -> this run's Dynamo graph (its names are part of
+  the key);
+* else the cached lines translated, where every node known in both runs moved from a line to one other.
 
 Otherwise the cached lines are given with state ``cached``. A kernel without source nodes has no lines and
 no state.

@@ -18,8 +18,11 @@ from kinetoscope.trace import Int64
 _UNEVEN = 0.1
 #: two turns are alike when they have this share of their symbols in common
 _ALIKE = 0.85
+#: "most turns" are this share of them
+_MOST = 0.8
 #: no more symbols than this are tried: every try looks at the whole sequence
 _TRIES = 48
+_TRIES_EACH = 3  # of those that occur equally often
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,45 +65,44 @@ def find_repetition(
     )
     order = np.argsort(symbols, kind="stable")
     bounds = np.append(0, np.cumsum(occurrences))
-    tried: set[int] = set()
+    tried = 0
+    tried_at: dict[int, int] = {}  # by number of occurrences
     # rarest first; among equals the one that occurs first, as it is likely to open the turn
     for symbol in np.lexsort((first, occurrences)).tolist():
         often = int(occurrences[symbol])
-        if often < least or often in tried or often * shortest > count:
+        if often < least or often * shortest > count or tried_at.get(often, 0) == _TRIES_EACH:
             continue
-        if len(tried) == _TRIES:
+        if tried == _TRIES:
             break
-        tried.add(often)
+        tried += 1
+        tried_at[often] = tried_at.get(often, 0) + 1
         at = order[bounds[symbol] : bounds[symbol + 1]]
-        found = _turns(symbols, at, len(kinds), least=least, shortest=shortest, distinct=distinct)
-        if found is not None and found.end - int(found.starts[0]) >= covered * count:
+        found = _turns(symbols, at, least, max(shortest, 1))
+        if found is None or found.end - int(found.starts[0]) < covered * count:
+            continue
+        if _are_alike(symbols, found, len(kinds), distinct):
             return found
     return None
 
 
-def _turns(
-    symbols: Int64, at: Int64, kinds: int, *, least: int, shortest: int, distinct: int
-) -> Repetition | None:
-    """The turns that the occurrences ``at`` of one symbol mark, or None."""
+def _turns(symbols: Int64, at: Int64, least: int, shortest: int) -> Repetition | None:
+    """The evenly spaced turns that the occurrences ``at`` of one symbol mark, or None."""
     gaps = np.diff(at)
-    if len(gaps) == 0:
-        return None
-    length = int(np.median(gaps))
+    length = int(np.median(gaps)) if len(gaps) else 0
     if length < shortest:
         return None
-    even = np.abs(gaps - length) <= _UNEVEN * length
-    first, last = _longest_run(even)
+    first, last = _longest_run(np.abs(gaps - length) <= _UNEVEN * length)
     starts = _back_to_opening(symbols, at[first : last + 1])
-    remaining = len(symbols) - int(starts[-1])
-    is_last_complete = remaining >= (1 - _UNEVEN) * length
-    whole = starts if is_last_complete else starts[:-1]
-    if len(whole) < least:
+    # The loop may have been cut short: what follows the last turn can open one more.
+    end = int(starts[-1]) + length
+    rest = symbols[end : end + length]
+    if len(rest) and np.array_equal(rest, symbols[int(starts[0]) :][: len(rest)]):
+        starts = np.append(starts, end)
+        end += length
+    is_last_complete = len(symbols) - int(starts[-1]) >= (1 - _UNEVEN) * length
+    if len(starts) - (not is_last_complete) < least:
         return None
-    end = min(int(starts[-1]) + length, len(symbols))
-    ends = np.append(starts[1:], end)[: len(whole)]
-    if not _are_alike(symbols, whole, ends, kinds, distinct):
-        return None
-    return Repetition(starts, end, length, is_last_complete)
+    return Repetition(starts, min(end, len(symbols)), length, is_last_complete)
 
 
 def _longest_run(good: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[int, int]:
@@ -128,16 +130,18 @@ def _back_to_opening(symbols: Int64, starts: Int64) -> Int64:
     agreeing = np.zeros(reach, np.int64)
     for start in starts[1:]:
         agreeing += symbols[start - back] == opening
-    differs = np.flatnonzero(agreeing < 0.8 * (len(starts) - 1))
+    differs = np.flatnonzero(agreeing < _MOST * (len(starts) - 1))
     shift = int(differs[0]) if len(differs) else reach
     return starts - shift
 
 
-def _are_alike(symbols: Int64, starts: Int64, ends: Int64, kinds: int, distinct: int) -> bool:
-    """Whether the turns hold much the same symbols."""
-    turns = len(starts)
-    turn = np.searchsorted(starts, np.arange(int(starts[0]), int(ends[-1])), side="right") - 1
-    inside = symbols[int(starts[0]) : int(ends[-1])]
+def _are_alike(symbols: Int64, found: Repetition, kinds: int, distinct: int) -> bool:
+    """Whether the whole turns hold much the same symbols, of enough different kinds."""
+    turns = len(found) if found.is_last_complete else len(found) - 1
+    first = int(found.starts[0])
+    last = found.end if found.is_last_complete else int(found.starts[-1])
+    inside = symbols[first:last]
+    turn = np.searchsorted(found.starts, np.arange(first, last), side="right") - 1
     keys, amounts = np.unique(turn * kinds + inside, return_counts=True)
     of_turn, symbol = np.divmod(keys, kinds)
     usual = np.rint(np.bincount(symbol, amounts, kinds) / turns)
@@ -145,4 +149,4 @@ def _are_alike(symbols: Int64, starts: Int64, ends: Int64, kinds: int, distinct:
         return False
     shared = np.bincount(of_turn, np.minimum(amounts, usual[symbol]), turns)
     longer = np.maximum(np.bincount(of_turn, amounts, turns), usual.sum())
-    return float((shared >= _ALIKE * longer).mean()) >= 0.8
+    return float((shared >= _ALIKE * longer).mean()) >= _MOST
