@@ -94,7 +94,8 @@ def _region_symbols(regions: Regions, top: Int64) -> Int64:
     names = regions.trace.columns.name[regions.launches.device_rows[inside]]
     first[launched[inside][::-1]] = names[::-1]  # the first event of a call is written last and stays
     described = label + len(calls.labels) * (first[top] + (int(first.max()) + 1) * amount[top])
-    return np.where(nameless, described, label)
+    symbols: Int64 = np.where(nameless, described, label)
+    return symbols
 
 
 def _frame_symbols(regions: Regions, top: Int64) -> Int64:
@@ -148,7 +149,7 @@ def _is_inside_one_pass(turns: Repetition, count: int) -> bool:
 def _roots(trace: Trace, rows: Int64) -> Int64:
     """The outermost slice around each row that is no annotation: the row itself where nothing is."""
     c = trace.columns
-    root = rows.copy()
+    root: Int64 = rows.copy()
     above = c.parent[root].astype(np.int64)
     open_ = np.arange(len(rows))
     while len(open_):

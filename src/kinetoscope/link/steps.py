@@ -170,17 +170,32 @@ def _repeating_annotation(trace: Trace, marks: UInt32, launches: Launches) -> In
     """Rows of the annotation that looks most like a step, or none.
 
     It must come at least twice on one thread without overlapping itself, and most of its turns must
-    launch something if anything does. Names that differ only in their numbers are one annotation as
-    well. Preferred are names that speak of steps, then those inside no other candidate, then those
-    that cover most time; of several that take turns (forward, backward), the first.
+    launch something if anything does. Preferred are names that speak of steps, then those inside no
+    other candidate, then those that cover most time; of several that take turns (forward,
+    backward), the first. Names that differ only in their numbers can be one annotation.
     """
     c = trace.columns
     wanted = trace.names.where(lambda name: _NOT_A_STEP.match(name) is None)
     wanted &= (marks & np.uint32(Mark.PHASE | Mark.PHASE_DATA | Mark.GRAPH)) == 0
     rows = np.flatnonzero((c.category == Category.USER_ANNOTATION) & wanted[c.name] & c.is_valid)
-    candidates = _candidates(trace, rows, launches)
-    if not candidates:
+    if len(rows) < 2:
         return rows[:0]
+    names, which = np.unique(c.name[rows], return_inverse=True)
+    numbers: dict[str, int] = {}
+    families = (_NUMBER.sub("#", trace.names[int(name)]) for name in names)
+    family = np.array([numbers.setdefault(text, len(numbers)) for text in families])[which]
+    launch_ns = np.sort(launches.call_start_ns)
+    exact = _candidates(trace, rows, which, launch_ns)
+    loose = _candidates(trace, rows, family, launch_ns)
+    if not exact:
+        return _most_like_a_step(trace, loose) if loose else rows[:0]
+    best = _most_like_a_step(trace, exact)
+    wider = [mine for mine in loose if best[0] in mine]
+    return wider[0] if wider else best
+
+
+def _most_like_a_step(trace: Trace, candidates: list[Int64]) -> Int64:
+    c = trace.columns
     every = np.unique(np.concatenate(candidates))
     _, parent = nest(c.track[every].astype(np.int64), c.start_ns[every], c.end_ns[every])
 
@@ -196,30 +211,22 @@ def _repeating_annotation(trace: Trace, marks: UInt32, launches: Launches) -> In
     return min(peers, key=lambda mine: int(c.start_ns[mine[0]]))
 
 
-def _candidates(trace: Trace, rows: Int64, launches: Launches) -> list[Int64]:
-    """Annotations that could be steps: each as its rows, in time order."""
+def _candidates(trace: Trace, rows: Int64, label: Int64, launch_ns: Int64) -> list[Int64]:
+    """Rows of equal label on one thread that could be steps, each in time order."""
     c = trace.columns
-    if len(rows) < 2:
-        return []
-    names, which = np.unique(c.name[rows], return_inverse=True)
-    numbers: dict[str, int] = {}
-    families = (_NUMBER.sub("#", trace.names[int(name)]) for name in names)
-    family = np.array([numbers.setdefault(text, len(numbers)) for text in families])[which]
     track = c.track[rows].astype(np.int64)
-    launch_ns = np.sort(launches.call_start_ns)
-    found: dict[tuple[int, ...], Int64] = {}
-    for label in (which, family):
-        group = np.unique(track * (int(label.max()) + 1) + label, return_inverse=True)[1]
-        order = np.argsort(group, kind="stable")
-        for members in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
-            mine = rows[members]
-            if (
-                len(mine) > 1
-                and (c.start_ns[mine[1:]] >= c.end_ns[mine[:-1]]).all()
-                and _are_busy(launch_ns, c.start_ns[mine], _ends(trace, mine))
-            ):
-                found[int(mine[0]), len(mine)] = mine
-    return list(found.values())
+    group = np.unique(track * (int(label.max()) + 1) + label, return_inverse=True)[1]
+    order = np.argsort(group, kind="stable")
+    found = []
+    for members in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        mine = rows[members]
+        if (
+            len(mine) > 1
+            and (c.start_ns[mine[1:]] >= c.end_ns[mine[:-1]]).all()
+            and _are_busy(launch_ns, c.start_ns[mine], _ends(trace, mine))
+        ):
+            found.append(mine)
+    return found
 
 
 def _are_busy(launch_ns: Int64, start_ns: Int64, end_ns: Int64) -> bool:
