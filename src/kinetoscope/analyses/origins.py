@@ -170,6 +170,15 @@ def kinds_by_name(links: Links) -> UInt8:
     return kinds
 
 
+def has_cpu_rows(links: Links) -> bool:
+    """Whether the CPU's side was recorded: operators or annotations, not only calls of the runtime.
+
+    Without it nothing is known about where work came from.
+    """
+    category = links.trace.columns.category
+    return bool(np.isin(category, (Category.CPU_OP, Category.USER_ANNOTATION, Category.PYTHON)).any())
+
+
 def _device_work(links: Links) -> Work:
     trace, launches = links.trace, links.launches
     c = trace.columns
@@ -200,13 +209,13 @@ def _device_work(links: Links) -> Work:
     origin = np.full(len(rows), _NUMBER["unknown"], np.uint8)
 
     # From here on the later answer is the stronger one.
-    has_operators = bool((c.category == Category.CPU_OP).any())
     direct = linked & ~replayed
     around = in_graph | in_region | (linked & places.in_function)
     operator = _operators(links, launches.launch_row, direct & ~is_inductor & around)
     by_user = named(kernel_names.may_be_user_triton)
-    by_user &= direct & (category == Category.KERNEL) & ~_under_aten(links, launches.operator_row)
-    if has_operators:
+    by_user &= direct & (category == Category.KERNEL) & (kind != _KIND["communication"])
+    by_user &= ~_under_aten(links, launches.operator_row)
+    if has_cpu_rows(links):
         origin[direct] = _NUMBER["eager"]
         by_wrapper = direct & ~in_graph & (places.in_function | (in_region & operator.writes_back))
         origin[by_wrapper] = _NUMBER["compiled_fallback"]
