@@ -48,7 +48,7 @@ def name_compilation(item: Compilation, tree: GuardTree | None, root: str | None
 def _name(item: Compilation, tree: GuardTree | None, call: SourceFrame | None) -> tuple[_Named, str | None]:
     code = item.code_name
     if code is None:
-        return _Named(None, None, None), None
+        return _Named("compiled autograd" if item.id.startswith("!") else None, None, None), None
     file = (item.code_file or "").replace("\\", "/")
     if code == "inner" and file.endswith(_WRAPPER_FILE):
         return _name_wrapped(tree, call)
