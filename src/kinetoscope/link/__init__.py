@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from kinetoscope.link.autograd import Pairs, find_pairs
 from kinetoscope.link.compiles import Compiles, find_compiles
 from kinetoscope.link.launches import Launches, find_launches
 from kinetoscope.link.names import mark_names
@@ -49,6 +50,11 @@ class Links:
     def steps(self) -> Steps:
         """The steps, and which step launched what."""
         return find_steps(self.trace, self.marks, self.launches, self.regions, self.compiles)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Compiled forwards with their backwards."""
+        return find_pairs(self.trace, self.regions)
 
 
 def link(trace: Trace) -> Links:

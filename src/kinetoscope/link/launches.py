@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from kinetoscope.link.ancestors import nearest_around
 from kinetoscope.link.names import Mark, marked
@@ -73,6 +74,13 @@ class Launches:
         is_graph = np.zeros(len(self.trace.columns), np.bool_)
         is_graph[self.graph_rows] = True
         return self.is_linked & is_graph[np.maximum(self.launch_row, 0)]
+
+    @cached_property
+    def launch_of_row(self) -> npt.NDArray[np.int32]:
+        """Row of the launching call for every slice of the trace; -1 for all but linked device events."""
+        found = np.full(len(self.trace.columns), -1, np.int32)
+        found[self.device_rows] = self.launch_row
+        return found
 
     @cached_property
     def scope_row(self) -> Int64:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinetoscope.link.compiles import Compiles
-from kinetoscope.link.launches import Launches
 from kinetoscope.link.regions import Regions
 from kinetoscope.link.repetition import Repetition, find_repetition
 from kinetoscope.trace import Category, Int64, Trace
@@ -107,8 +106,9 @@ def _frame_symbols(regions: Regions, top: Int64) -> Int64:
     return found
 
 
-def loop_of_launches(trace: Trace, launches: Launches, compiles: Compiles) -> Loop | None:
+def loop_of_launches(trace: Trace, regions: Regions, compiles: Compiles) -> Loop | None:
     """The loop that the kernels and graphs show, in the order in which they were launched."""
+    launches = regions.launches
     c = trace.columns
     calls = np.flatnonzero((launches.events_per_call > 0) & ~compiles.covers_call)
     first_event = np.full(len(launches.call_rows), -1, np.int64)
@@ -129,9 +129,12 @@ def loop_of_launches(trace: Trace, launches: Launches, compiles: Compiles) -> Lo
     rows = launches.call_rows[calls]
     roots = _roots(trace, rows[turns.starts])
     before = _roots(trace, rows[np.maximum(turns.starts - 1, 0)])
-    if (roots[1:] == before[1:]).mean() > 0.5:  # what repeats goes on inside one operator
+    if (roots[1:] == before[1:]).any():  # what repeats goes on inside one operator
         return None
     start = np.minimum(c.start_ns[roots], launches.call_start_ns[calls[turns.starts]])
+    top = np.sort(regions.calls.start_ns[regions.calls.outermost])
+    if len(top) and (np.diff(np.searchsorted(top, start)) == 0).any():
+        return None  # parts of one call of a compiled function, and its backward
     after = None
     if turns.end < len(calls):
         after = int(c.start_ns[_roots(trace, rows[turns.end : turns.end + 1])[0]])

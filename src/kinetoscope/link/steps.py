@@ -94,7 +94,7 @@ def find_steps(
     loop = loop_of_regions(trace, regions, compiles)
     if loop is not None:
         return _of_loop(trace, launches, "region", loop)
-    loop = loop_of_launches(trace, launches, compiles)
+    loop = loop_of_launches(trace, regions, compiles)
     if loop is not None:
         return _of_loop(trace, launches, "repetition", loop)
     nothing = np.empty(0, np.int64)
