@@ -41,6 +41,8 @@ def status_of(command: Callable[[], int]) -> int:
 
 def say(message: str) -> None:
     """One line on stderr, whatever ``message`` holds."""
+    if sys.stderr is None:
+        return
     with contextlib.suppress(OSError, ValueError):  # nobody is left to be told
         line = f"kinetoscope: {clean(message)}\n"
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"

@@ -64,7 +64,7 @@ def report(
         typer.Option("--no-store", help="Neither use nor write the store that makes opening again fast."),
     ] = False,
 ) -> int:
-    """Say whether the program was compiled, where a step's time goes, and what to fix first.
+    """Say what was compiled, where time goes, and what to fix.
 
     INPUT is a trace file as torch.profiler exports it; its content decides, not its name. Several
     inputs are ranks of one job: each is reported, and they are never added up.

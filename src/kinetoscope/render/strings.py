@@ -6,6 +6,7 @@ A report is cleaned as a whole before anything is laid out, so that no place in 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,8 +15,11 @@ T = TypeVar("T")
 
 
 def map_strings(value: T, function: Callable[[str], str]) -> T:
-    """A copy of a report (or a part of one) with ``function`` applied to every string in it."""
-    return _map(value, function)  # type: ignore[no-any-return]
+    """A copy of a report (or a part of one) with ``function`` applied to every string in it.
+
+    ``function`` is asked once for each distinct string: the names in a report repeat.
+    """
+    return _map(value, cache(function))  # type: ignore[no-any-return]
 
 
 def _map(value: Any, function: Callable[[str], str]) -> Any:
