@@ -1,0 +1,1 @@
+"""Trace and links to frozen results: one module for each part of the report."""

@@ -1,0 +1,139 @@
+"""Idle time of the devices: the holes between their events, and what caused each.
+
+A gap lies between two device events of one device while none runs; time before the first and
+after the last is not idle time. Causes are named by a function of the gaps, so that totals by
+cause always sum to the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinetoscope.analyses.device_time import events_by_device
+from kinetoscope.link import Links
+from kinetoscope.link.intervals import gaps_between
+from kinetoscope.schema import CauseShare, Gap, Idle
+from kinetoscope.trace import Int64
+
+#: how many gaps ``longest`` lists
+LONGEST = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """All gaps, device by device and then in time order.
+
+    Attributes:
+        devices: names of the devices.
+        device: per gap, index into ``devices``.
+        start_ns: start of each gap.
+        end_ns: end of each gap.
+        next_row: row of the device event that ends it.
+        span_ns: time from first to last event, summed over the devices.
+    """
+
+    devices: tuple[str, ...]
+    device: Int64
+    start_ns: Int64
+    end_ns: Int64
+    next_row: Int64
+    span_ns: int
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+@dataclass(frozen=True, eq=False)
+class Causes:
+    """What caused each gap: a number into ``names``, and a word about it for those asked."""
+
+    names: tuple[str, ...]
+    of_gap: Int64
+    details: Callable[[int], str | None] = lambda gap: None
+
+
+#: tells the causes of gaps
+Explain = Callable[[Links, Gaps], Causes]
+
+
+def unexplained(links: Links, gaps: Gaps) -> Causes:
+    """Nothing is known about any gap."""
+    return Causes(("unknown",), np.zeros(len(gaps), np.int64))
+
+
+def find_gaps(links: Links) -> Gaps:
+    """The gaps of every device."""
+    devices = events_by_device(links.trace)
+    starts, ends, nexts, owner = [], [], [], []
+    span = 0
+    for number, events in enumerate(devices):
+        start, end = gaps_between(events.start_ns, events.end_ns)
+        starts.append(start)
+        ends.append(end)
+        nexts.append(events.rows[np.searchsorted(events.start_ns, end)])
+        owner.append(np.full(len(start), number, np.int64))
+        span += int(events.end_ns.max() - events.start_ns[0])
+
+    def joined(parts: Sequence[Int64]) -> Int64:
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    names = tuple(events.device for events in devices)
+    return Gaps(names, joined(owner), joined(starts), joined(ends), joined(nexts), span)
+
+
+def idle(links: Links, explain: Explain = unexplained) -> Idle | None:
+    """Idle time summed over devices; None where device events were not recorded.
+
+    That is: there are none, or under a tenth of the launch calls have any.
+    """
+    found = links.launches
+    if not len(found.device_rows) or not found.are_device_events_recorded:
+        return None
+    gaps = find_gaps(links)
+    if not gaps.devices:
+        return None
+    causes = explain(links, gaps)
+    length = gaps.end_ns - gaps.start_ns
+    total = int(length.sum())
+    return Idle(
+        total_ns=total,
+        share=total / gaps.span_ns if gaps.span_ns else 0.0,
+        gaps=len(gaps),
+        by_cause=_by_cause(causes, length, total),
+        longest=[
+            Gap(
+                start_ns=int(gaps.start_ns[number]),
+                dur_ns=int(length[number]),
+                cause=causes.names[int(causes.of_gap[number])],
+                device=gaps.devices[int(gaps.device[number])],
+                detail=causes.details(number),
+            )
+            for number in _longest(length, gaps.start_ns)
+        ],
+    )
+
+
+def _by_cause(causes: Causes, length: Int64, total: int) -> list[CauseShare]:
+    count = np.bincount(causes.of_gap, minlength=len(causes.names)).tolist()
+    sums = np.zeros(len(causes.names), np.int64)
+    np.add.at(sums, causes.of_gap, length)
+    shares = [
+        CauseShare(cause=name, total_ns=int(ns), share=int(ns) / total if total else 0.0, gaps=number)
+        for name, ns, number in zip(causes.names, sums.tolist(), count, strict=True)
+        if number
+    ]
+    return sorted(shares, key=lambda share: (-share.total_ns, share.cause))
+
+
+def _longest(length: Int64, start_ns: Int64) -> list[int]:
+    """Numbers of the longest gaps, longest first, the earlier of equals first."""
+    some = np.arange(len(length))
+    if len(length) > LONGEST:
+        limit = np.partition(length, -LONGEST)[-LONGEST]
+        some = np.flatnonzero(length >= limit)
+    order = some[np.lexsort((start_ns[some], -length[some]))]
+    chosen: list[int] = order[:LONGEST].tolist()
+    return chosen
