@@ -171,7 +171,7 @@ class TestFiles:
 
         (tmp_path / "r").write_text("before")
         monkeypatch.setattr(os, "replace", fail)
-        with pytest.raises(UsageError, match="cannot write .*: No space left on device"):
+        with pytest.raises(UsageError, match=r"cannot write .*: No space left on device"):
             output.write("after", str(tmp_path / "r"))
         assert os.listdir(tmp_path) == ["r"]
         assert (tmp_path / "r").read_text() == "before"

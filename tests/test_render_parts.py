@@ -62,7 +62,12 @@ def test_clean_text_is_one_printable_line_and_stays_so(name: str) -> None:
 
 def test_every_string_of_a_report_is_reached() -> None:
     seen: list[str] = []
-    report = map_strings(report_samples.with_name("\x1bname"), lambda text: seen.append(text) or clean(text))
+
+    def cleaned(text: str) -> str:
+        seen.append(text)
+        return clean(text)
+
+    report = map_strings(report_samples.with_name("\x1bname"), cleaned)
     assert "\x1b" not in repr(report)
     assert len(seen) > 30
     assert map_strings(report, str) == report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -110,7 +111,7 @@ def everything() -> Report:
     )
 
 
-SAMPLES = {
+SAMPLES: dict[str, Callable[[], Report]] = {
     "empty": samples.empty,
     "seed_breaks": samples.seed_breaks,
     "everything": everything,

@@ -12,10 +12,10 @@ from kinetoscope import schema
 
 # The contract's names, written down a second time: a renamed field must fail here.
 FIELDS = {
-    "Report": "schema trace steps compiled regions graphs graph_breaks recompiles compile_time autograd device_time "
-    "launches kernels idle memory cuda_graphs ranks findings",
-    "TraceSummary": "path events complete_events span_ns device_kind devices versions rank world_size complete window "
-    "warnings",
+    "Report": "schema trace steps compiled regions graphs graph_breaks recompiles compile_time autograd "
+    "device_time launches kernels idle memory cuda_graphs ranks findings",
+    "TraceSummary": "path events complete_events span_ns device_kind devices versions rank world_size "
+    "complete window warnings",
     "DeviceInfo": "index name",
     "Versions": "torch cuda_runtime cuda_driver cupti",
     "WarningNote": "code message count",
@@ -43,8 +43,8 @@ FIELDS = {
     "Kernels": "count total_ns graph_replay_ns by_origin by_kind top",
     "OriginShare": "origin count total_ns share",
     "KindShare": "kind count total_ns share",
-    "TopKernel": "name origin kind count total_ns mean_ns share in_graph_replay region op source source_state bytes "
-    "flops gb_per_s tflop_per_s",
+    "TopKernel": "name origin kind count total_ns mean_ns share in_graph_replay region op source "
+    "source_state bytes flops gb_per_s tflop_per_s",
     "SourceLine": "file line function",
     "Idle": "total_ns share gaps by_cause longest",
     "CauseShare": "cause total_ns share gaps",
