@@ -24,6 +24,7 @@ import numpy as np
 from kinetoscope.link import Links
 from kinetoscope.link.intervals import Cover
 from kinetoscope.link.names import Mark
+from kinetoscope.link.regions import Calls
 from kinetoscope.schema import BreakSite, GraphBreaks
 from kinetoscope.trace import Bool, Category, Int64
 
@@ -90,7 +91,8 @@ class Nesting:
     def lost_ns(self) -> Int64:
         """Per continuation: CPU time from the end of compiled code before it to its own first graph.
 
-        The eager code of the break, guard checks, and the way in and out of compiled code.
+        The eager code of the break, guard checks, and the way in and out of compiled code; not the
+        time in which the continuation was being compiled.
         """
         regions = self.links.regions
         calls = regions.calls
@@ -111,7 +113,9 @@ class Nesting:
             calls.start_ns[inner],
             calls.end_ns[inner],
         )
-        return np.maximum(first - left, 0)
+        compiling = _spent_between(self.links.compiles.phases, calls.track[inner], left, first)
+        lost: Int64 = np.maximum(first - left - compiling, 0)
+        return lost
 
 
 def frame_of(region_id: str) -> str:
@@ -220,6 +224,18 @@ def _last_before(track: Int64, time_ns: Int64, at_track: Int64, at_ns: Int64) ->
         here = at_track == one
         at = np.searchsorted(times, at_ns[here], side="right") - 1
         found[here] = np.where(at >= 0, times[np.maximum(at, 0)] if len(times) else none, none)
+    return found
+
+
+def _spent_between(calls: Calls, at_track: Int64, start_ns: Int64, end_ns: Int64) -> Int64:
+    """For each interval, the time of the outermost calls that start inside it on its track."""
+    found = np.zeros(len(start_ns), np.int64)
+    outer = calls.outermost
+    for one in np.intersect1d(at_track, calls.track[outer]):
+        here, mine = at_track == one, outer[calls.track[outer] == one]
+        spent = np.append(0, np.cumsum(calls.dur_ns[mine]))
+        first, last = (np.searchsorted(calls.start_ns[mine], at[here]) for at in (start_ns, end_ns))
+        found[here] = spent[np.maximum(first, last)] - spent[first]
     return found
 
 

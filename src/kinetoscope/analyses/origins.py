@@ -106,7 +106,9 @@ class Work:
 
     def of(self, *origins: Origin) -> Bool:
         """Which pieces have one of these origins."""
-        return np.isin(self.origin, [_NUMBER[origin] for origin in origins])
+        wanted = np.array([origin in origins for origin in ORIGINS], np.bool_)
+        found: Bool = wanted[self.origin]
+        return found
 
 
 def find_work(links: Links) -> Work:

@@ -70,12 +70,11 @@ class CompiledCode:
             return np.empty(0, np.int64)
         counts = links.trace.names.where(is_aten_beyond_views)
         rows = np.flatnonzero(counts[c.name] & (c.category == Category.CPU_OP) & c.is_valid)
-        track, start = c.track[rows].astype(np.int64), c.start_ns[rows]
-        eager = regions.calls.cover.covers(track, start)
+        rows = rows[regions.calls.at_rows(rows) >= 0]
         # a CompiledFunction outside its graph is AOTAutograd's wrapper, part of compiled code
-        for inside in (regions.graphs, regions.forwards, regions.backwards, links.compiles.phases):
-            eager &= ~inside.cover.covers(track, start)
-        return rows[eager]
+        for around in (regions.graphs, regions.forwards, regions.backwards, links.compiles.phases):
+            rows = rows[around.at_rows(rows) < 0]
+        return rows
 
     @cached_property
     def outer_eager_rows(self) -> Int64:
@@ -216,10 +215,10 @@ def _seen(code: CompiledCode) -> list[str]:
 def _eager(work: Work) -> str:
     eager = work.of("eager", "user_triton")
     what = "kernel" if work.on_device else "operator"
-    return (
-        f"{counted(int(eager.sum()), what)} ran eagerly, {duration(int(work.dur_ns[eager].sum()))} in all;"
-        f" {counted(int((work.is_kernel & ~eager).sum()), 'other')}."
-    )
+    others = int((work.is_kernel & ~eager).sum())
+    rest = f"; where {counted(others, 'other')} came from is unknown" if others else ""
+    spent = duration(int(work.dur_ns[eager].sum()))
+    return f"{counted(int(eager.sum()), what)} ran eagerly, {spent} in all{rest}."
 
 
 def _beside(code: CompiledCode) -> list[str]:

@@ -1,0 +1,158 @@
+"""What findings are made from: the results of the analyses, and the steps their costs are spread over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from kinetoscope.analyses.breaks import Boundaries, Nesting, boundaries, graph_breaks
+from kinetoscope.analyses.kernels import kernels
+from kinetoscope.analyses.origins import Work, find_work
+from kinetoscope.analyses.verdict import CompiledCode, verdict
+from kinetoscope.analyses.wording import duration, percent
+from kinetoscope.link import Links
+from kinetoscope.link.intervals import union_ns
+from kinetoscope.schema import Compiled, Evidence, Finding, FindingCode, GraphBreaks, Kernels, Severity
+from kinetoscope.trace import Int64, Trace
+
+#: events shown for a finding
+_EVENTS = 5
+# A cost of this share of a step is worth doing something about today, or soon.
+_HIGH, _MEDIUM, _LOW = 0.10, 0.03, 0.001
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """The analyses that findings rest on; `Facts.of` makes them from a trace alone."""
+
+    links: Links
+    work: Work
+    code: CompiledCode
+    compiled: Compiled
+    graph_breaks: GraphBreaks
+    kernels: Kernels | None
+
+    @classmethod
+    def of(cls, links: Links) -> Facts:
+        """The facts of a trace without a compile log."""
+        work = find_work(links)
+        code = CompiledCode(links, work)
+        return cls(
+            links=links,
+            work=work,
+            code=code,
+            compiled=verdict(code),
+            graph_breaks=graph_breaks(links, len(links.steps) or None),
+            kernels=kernels(links, work),
+        )
+
+    @property
+    def trace(self) -> Trace:
+        """The trace they are of."""
+        return self.links.trace
+
+    @property
+    def steps(self) -> int | None:
+        """How many steps there are; None where none were found."""
+        return len(self.links.steps) or None
+
+    @cached_property
+    def step_ns(self) -> int | None:
+        """Mean length of a step."""
+        steps = self.links.steps
+        return round(union_ns(steps.start_ns, steps.end_ns) / len(steps)) if len(steps) else None
+
+    @cached_property
+    def nesting(self) -> Nesting:
+        """How regions stand to each other."""
+        return Nesting(self.links)
+
+    @cached_property
+    def boundaries(self) -> Boundaries:
+        """Outermost regions side by side."""
+        calls = self.links.regions.calls
+        return boundaries(self.links, self.links.steps.at(calls.start_ns) if len(self.links.steps) else None)
+
+    def per_step(self, total_ns: float) -> int | None:
+        """A total of the window, spread over its steps."""
+        return round(total_ns / self.steps) if self.steps else None
+
+    def share(self, total_ns: float) -> float | None:
+        """A total of the window as a share of its steps; at most 1."""
+        if not self.steps or not self.step_ns:
+            return None
+        return min(1.0, total_ns / self.steps / self.step_ns)
+
+    def _weight(self, total_ns: float | None) -> float | None:
+        """Share that tells the severity: of the steps, else of all that was recorded."""
+        if total_ns is None:
+            return None
+        share = self.share(total_ns)
+        span = self.trace.span_ns
+        return total_ns / span if share is None and span else share
+
+    def a_step(self, total_ns: float) -> str:
+        """``1.20 ms a step (4.0 %)``, or the total where there are no steps."""
+        share = self.share(total_ns)
+        if self.steps is None or share is None:
+            return f"{duration(total_ns)} in all"
+        return f"{duration(total_ns / self.steps)} a step ({percent(share)})"
+
+    def events(self, rows: npt.NDArray[np.signedinteger], limit: int = _EVENTS) -> list[Evidence]:
+        """The longest of these slices, as events to look at."""
+        c = self.trace.columns
+        if len(rows) > limit:  # only those that can be among the longest are put in order
+            least = np.partition(c.dur_ns[rows], -limit)[-limit]
+            rows = rows[c.dur_ns[rows] >= least]
+        longest = rows[np.argsort(-c.dur_ns[rows], kind="stable")][:limit]
+        return [self._event(int(row)) for row in longest]
+
+    def _event(self, row: int) -> Evidence:
+        c = self.trace.columns
+        track = self.trace.track_list[int(c.track[row])]
+        return Evidence(
+            track=f"{track.pid}/{track.tid}",
+            start_ns=int(c.start_ns[row]),
+            dur_ns=int(c.dur_ns[row]),
+            name=self.trace.name_of(row),
+        )
+
+    def finding(
+        self,
+        code: FindingCode,
+        title: str,
+        detail: str,
+        fix: str | None,
+        *,
+        total_ns: float | None = None,
+        severity: Severity | None = None,
+        rows: Int64 | None = None,
+    ) -> Finding:
+        """A finding that costs ``total_ns`` over the whole window.
+
+        Without a ``severity`` its share of a step tells; without a cost it is medium.
+        """
+        share = None if total_ns is None else self.share(total_ns)
+        return Finding(
+            code=code,
+            title=title,
+            severity=severity or severity_of(self._weight(total_ns)),
+            detail=detail,
+            fix=fix,
+            doc=f"docs/findings.md#{code}",
+            share=share,
+            cost_ns_per_step=None if total_ns is None else self.per_step(total_ns),
+            evidence=[] if rows is None else self.events(rows),
+        )
+
+
+def severity_of(share: float | None) -> Severity:
+    """How much a cost of this share of a step matters."""
+    if share is None:
+        return "medium"
+    if share >= _MEDIUM:
+        return "high" if share >= _HIGH else "medium"
+    return "low" if share >= _LOW else "info"
