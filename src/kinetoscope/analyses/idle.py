@@ -12,9 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinetoscope.analyses.device_time import events_by_device
 from kinetoscope.link import Links
-from kinetoscope.link.intervals import gaps_between
 from kinetoscope.schema import CauseShare, Gap, Idle
 from kinetoscope.trace import Int64
 
@@ -66,16 +64,16 @@ def unexplained(links: Links, gaps: Gaps) -> Causes:
 
 def find_gaps(links: Links) -> Gaps:
     """The gaps of every device."""
-    devices = events_by_device(links.trace)
+    devices = links.devices
     starts, ends, nexts, owner = [], [], [], []
     span = 0
     for number, events in enumerate(devices):
-        start, end = gaps_between(events.start_ns, events.end_ns)
+        start, end = events.gaps()
         starts.append(start)
         ends.append(end)
         nexts.append(events.rows[np.searchsorted(events.start_ns, end)])
         owner.append(np.full(len(start), number, np.int64))
-        span += int(events.end_ns.max() - events.start_ns[0])
+        span += events.span_ns
 
     def joined(parts: Sequence[Int64]) -> Int64:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from kinetoscope.link.autograd import Pairs, find_pairs
 from kinetoscope.link.compiles import Compiles, find_compiles
+from kinetoscope.link.devices import DeviceEvents, find_devices
 from kinetoscope.link.launches import Launches, find_launches
 from kinetoscope.link.names import mark_names
 from kinetoscope.link.regions import Regions, find_regions
@@ -35,6 +36,11 @@ class Links:
     def launches(self) -> Launches:
         """Device events and the calls that launched them."""
         return find_launches(self.trace, self.marks)
+
+    @cached_property
+    def devices(self) -> tuple[DeviceEvents, ...]:
+        """The device events of each device, whoever launched them."""
+        return find_devices(self.trace, self.marks)
 
     @cached_property
     def regions(self) -> Regions:

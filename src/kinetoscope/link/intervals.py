@@ -60,21 +60,19 @@ def union_by_group(group: Int64, start_ns: Int64, end_ns: Int64, groups: int) ->
     total = np.zeros(groups, np.int64)
     if len(start_ns) == 0:
         return total
-    order = np.lexsort((start_ns, group))
-    group, start, end = group[order], start_ns[order], end_ns[order]
     # Shifting each group past the one before it makes one running maximum serve them all.
-    low, width = int(start.min()), int(end.max()) - int(start.min()) + 1
+    low, width = int(start_ns.min()), int(end_ns.max()) - int(start_ns.min()) + 1
     if width * (groups + 1) >= 2**62:
         for number in np.unique(group):
             mine = group == number
-            total[number] = union_ns(start[mine], end[mine])
+            total[number] = union_ns(start_ns[mine], end_ns[mine])
         return total
     shift = group * width - low
-    reached = np.maximum.accumulate(end + shift) - shift
-    before = np.append(start[0], reached[:-1])
-    first = np.append(True, group[1:] != group[:-1])
-    covered = end - np.maximum(start, np.where(first, start, before))
-    np.add.at(total, group, np.maximum(covered, 0))
+    start, end = by_start(start_ns + shift, end_ns + shift)
+    group = start // width
+    before = np.maximum.accumulate(end)[:-1]
+    start[1:] = np.maximum(start[1:], before)
+    np.add.at(total, group, np.maximum(end - start, 0))
     return total
 
 

@@ -171,14 +171,14 @@ def find_launches(trace: Trace, marks: UInt32) -> Launches:
     smallest = int(recorded.min()) if len(recorded) else NONE
     before = (launch_row < 0) & (correlation != NONE) & (correlation < smallest)
 
-    is_launch = marked(marks, c.name, Mark.LAUNCH)
-    rows = np.flatnonzero(c.is_call & is_launch)
-    own = c.correlation[rows]
-    leader = np.where((own == NONE) | (own == 0), rows, _last_row_with(c.correlation, rows, c.event, own))
-    call_rows = np.unique(leader) if (leader != rows).any() else rows
-    number = np.searchsorted(call_rows, leader)
-    start, end = c.start_ns[call_rows].copy(), c.end_ns[call_rows].copy()
-    also = leader != rows  # the other row of a call: the runtime row holds the driver row
+    rows = np.flatnonzero(c.is_call & marked(marks, c.name, Mark.LAUNCH))
+    leader = _leaders(c.correlation, rows, c.event)
+    also = np.flatnonzero(leader != rows)  # the other row of a call: a runtime row holds its driver row
+    call_rows, number = rows, np.arange(len(rows))
+    if len(also):
+        call_rows = np.unique(leader)
+        number = np.searchsorted(call_rows, leader)
+    start, end = c.start_ns[call_rows], c.end_ns[call_rows]
     np.minimum.at(start, number[also], c.start_ns[rows[also]])
     np.maximum.at(end, number[also], c.end_ns[rows[also]])
 
@@ -202,6 +202,19 @@ def find_launches(trace: Trace, marks: UInt32) -> Launches:
         is_graph_call=marked(marks, c.name[call_rows], Mark.GRAPH_LAUNCH),
         graph_rows=np.flatnonzero(marked(marks, c.name, Mark.GRAPH_LAUNCH)),
     )
+
+
+def _leaders(correlation: Int64, rows: Int64, event: UInt32) -> Int64:
+    """For each launch row the row that stands for its call: itself, or the last one of its correlation."""
+    leader: Int64 = rows.copy()
+    own = correlation[rows]
+    shared = np.flatnonzero((own != NONE) & (own != 0))
+    distinct, first = np.unique(own[shared], return_index=True)
+    if len(distinct) < len(shared):
+        twice = np.delete(own[shared], first)
+        shared = shared[np.isin(own[shared], twice)]
+        leader[shared] = _last_row_with(correlation, rows[shared], event, own[shared])
+    return leader
 
 
 def _last_row_with(column: Int64, rows: Int64, event: UInt32, wanted: Int64) -> Int64:
