@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from kinetoscope.ingest.log_records import Payload
@@ -245,7 +246,23 @@ class CompileLog:
 
     def with_id(self, compile_id: str) -> tuple[Compilation, ...]:
         """Every compilation of that id, in time order (``torch._dynamo.reset`` makes ids occur again)."""
-        return tuple(c for c in self.compilations if c.id == compile_id)
+        return self._by_id.get(compile_id, ())
+
+    @cached_property
+    def _by_id(self) -> Mapping[str, tuple[Compilation, ...]]:
+        found: dict[str, list[Compilation]] = {}
+        for item in self.compilations:
+            found.setdefault(item.id, []).append(item)
+        return {key: tuple(items) for key, items in found.items()}
+
+    @cached_property
+    def _by_key(self) -> Mapping[str, tuple[Compilation, ...]]:
+        found: dict[str, dict[int, Compilation]] = {}
+        for number, item in enumerate(self.compilations):
+            for graph in item.graphs:
+                if graph.cache_key is not None:
+                    found.setdefault(graph.cache_key, {})[number] = item
+        return {key: tuple(items.values()) for key, items in found.items()}
 
     def compilation_for(self, compile_id: str, epoch_ns: int | None = None) -> Compilation | None:
         """The compilation that a region of that id, called at ``epoch_ns``, runs.
@@ -264,10 +281,11 @@ class CompileLog:
 
     def graphs_for(self, cache_key: str, compile_id: str | None = None) -> tuple[FxGraph, ...]:
         """The graphs of one ``CompiledFxGraph`` key; the enclosing region decides among several."""
-        found = tuple(g for c in self.compilations for g in c.graphs if g.cache_key == cache_key)
+        owners = self._by_key.get(cache_key, ())
+        found = tuple(g for c in owners for g in c.graphs if g.cache_key == cache_key)
         mine = tuple(g for g in found if g.compile_id == compile_id)
         return mine or found
 
     def compilations_for_key(self, cache_key: str) -> tuple[Compilation, ...]:
         """Every compilation that made or fetched the graph of one ``CompiledFxGraph`` key, in time order."""
-        return tuple(c for c in self.compilations if any(g.cache_key == cache_key for g in c.graphs))
+        return self._by_key.get(cache_key, ())
