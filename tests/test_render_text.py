@@ -144,11 +144,21 @@ def test_no_line_is_wider_than_the_page(sample: str, width: int) -> None:
         assert line == line.rstrip(" ")
 
 
-@pytest.mark.parametrize("width", [80, 120])
+TITLES = ("Region ", "Who wrote it", "What it computes", "Kernel ", "Step ", "Device ")
+
+
+@pytest.mark.parametrize("width", [60, 80])
 def test_tables_end_at_the_margin(width: int) -> None:
     lines = text(samples.seed_breaks(), width).splitlines()
-    for title in ("Region ", "Who wrote it", "What it computes", "Kernel ", "Step ", "Device "):
+    for title in TITLES:
         assert any(line.startswith(title) and len(line) == width for line in lines), title
+
+
+def test_on_a_wide_page_only_what_needs_the_room_takes_it() -> None:
+    lines = text(samples.seed_breaks(), 120).splitlines()
+    widths = {title: max(len(line) for line in lines if line.startswith(title)) for title in TITLES}
+    assert widths["Kernel "] > 100
+    assert widths["Who wrote it"] == widths["Region "] == 80
 
 
 def test_the_first_screen_answers_three_questions_before_any_table() -> None:
@@ -216,6 +226,7 @@ def test_every_section_with_content_is_there() -> None:
         "22.1 s in all",
         "1.00 GiB",
         "812 GB/s",
+        "GPU idle     launch 100 %",
     ):
         assert words in shown
 

@@ -12,6 +12,7 @@ from kinetoscope.schema import Report, Step
 _HOST_BOUND, _DEVICE_BOUND = 0.5, 0.9
 _EVIDENCE = 3
 _ORIGINS = 3
+_CAUSES = 3
 
 
 def title(report: Report) -> list[str]:
@@ -43,6 +44,9 @@ def facts(report: Report) -> list[Fact]:
     origins = _origins(report)
     if origins:
         lines.append(Fact(f"{words.device(report)} work", origins))
+    if report.idle is not None and report.idle.by_cause:
+        causes = [f"{cause.cause} {units.share(cause.share)}" for cause in report.idle.by_cause[:_CAUSES]]
+        lines.append(Fact(f"{words.device(report)} idle", ", ".join(causes)))
     lines.append(_compile(report))
     if report.cuda_graphs.used:
         replays = units.counted(report.cuda_graphs.replays, "replay")

@@ -10,6 +10,7 @@ from kinetoscope.render import units
 from kinetoscope.render.page import Column, Table, shorten, shorten_apart
 
 GAP = 2
+_USUAL = 80
 _LONGEST = 400  # of a text that wraps
 
 
@@ -68,8 +69,11 @@ def _widths(columns: list[Column], width: int) -> list[int]:
     for position, i in enumerate(flexible):
         given[i] = max(1, min(natural[i], left // (len(flexible) - position)))
         left -= given[i]
-    if flexible and left > 0:
-        given[min(flexible)] += left  # the first column takes what is left, so that numbers end at the margin
+    # The first column takes what is left, so that numbers end at the margin of a usual page; on a wider one
+    # that would part them too far from the names they belong to.
+    spare = min(left, _USUAL - (width - left))
+    if flexible and spare > 0:
+        given[min(flexible)] += spare
     return [given[i] for i in range(len(columns))]
 
 
