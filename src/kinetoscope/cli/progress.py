@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 Advance: TypeAlias = Callable[[int, int], None]
+
+_REDRAW_S = 0.1
 
 
 @contextlib.contextmanager
@@ -26,12 +29,19 @@ def bar(title: str = "Reading") -> Iterator[Advance | None]:
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
+        auto_refresh=False,  # no thread: the reader may fork
     )
     task = shown.add_task(title, total=None)
+    drawn = 0.0
 
     def advance(done: int, total: int) -> None:
-        shown.start()  # with the first bytes, so that an error before them leaves no trace of a bar
+        nonlocal drawn
         shown.update(task, completed=done, total=total or None)
+        shown.start()  # with the first bytes, so that an error before them leaves no trace of a bar
+        now = time.monotonic()
+        if now - drawn >= _REDRAW_S or done == total:
+            drawn = now
+            shown.refresh()
 
     try:
         yield advance
