@@ -15,11 +15,16 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, cast
+
+from isal import igzip, igzip_lib, isal_zlib
 
 from kinetoscope.errors import InputError
 from kinetoscope.ingest.text import EndsEarlyError, FileText, StreamText, Text
 
+# the package's types call its exception class an instance
+_DAMAGED_GZIP = cast("type[Exception]", igzip_lib.IsalError)
+_DAMAGED_TAR = (OSError, EOFError, tarfile.TarError, _DAMAGED_GZIP)
 _BLOCK_BYTES = 1 << 20
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 _TAR_MAGIC_AT, _TAR_MAGIC = 257, b"ustar"
@@ -129,16 +134,13 @@ def gzip_text(where: Path, size: int | None) -> StreamText:
 
 
 def _gunzip(file: IO[bytes], name: str) -> Iterator[bytes]:
-    from isal import isal_zlib
-    from isal.igzip_lib import IsalError
-
     engine = isal_zlib.decompressobj(wbits=31)
     data = file.read(_BLOCK_BYTES)
     seen = False
     while data:
         try:
             block = engine.decompress(data)
-        except IsalError as error:
+        except _DAMAGED_GZIP as error:
             if not seen:
                 raise InputError(f"cannot read {name}: damaged gzip data ({error})") from None
             raise EndsEarlyError(f"the gzip data is damaged ({error})") from None
@@ -203,21 +205,15 @@ def _tar(where: Path, *, gzipped: bool) -> list[Source]:
     def open_archive() -> tarfile.TarFile:
         if not gzipped:
             return tarfile.open(where, "r:")
-        from isal import igzip
+        unpacked = cast("IO[bytes]", igzip.IGzipFile(where, "rb"))  # type: ignore[no-untyped-call]
+        return tarfile.open(fileobj=unpacked, mode="r|")
 
-        unpacked: Any = igzip.open(where, "rb")
-        archive: tarfile.TarFile = tarfile.open(fileobj=unpacked, mode="r|")
-        return archive
-
-    from isal.igzip_lib import IsalError
-
-    damage = (OSError, EOFError, tarfile.TarError, IsalError)
     names: list[str] = []
     try:
         with open_archive() as archive:
             # one at a time: the names before a damaged place count
             names.extend(m.name for m in archive if m.isfile() and _looks_like_trace(m.name))
-    except damage as error:
+    except _DAMAGED_TAR as error:
         if not names:
             raise InputError(f"cannot read {where}: damaged tar file ({error})") from None
     if not names:
@@ -232,7 +228,7 @@ def _tar(where: Path, *, gzipped: bool) -> list[Source]:
                             if member.name == name and (file := archive.extractfile(member)) is not None:
                                 yield from _maybe_gunzip(file, f"{where}:{name}")
                                 return
-                except damage as error:
+                except _DAMAGED_TAR as error:
                     raise EndsEarlyError(f"the tar file is damaged ({error})") from None
 
             return StreamText(blocks, again=True, total=None)

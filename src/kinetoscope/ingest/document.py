@@ -21,6 +21,8 @@ BORDER = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|b
 _SPACE = re.compile(r"[ \t\r\n]*")
 _KEY = re.compile(r'"((?:[^"\\]|\\.)*)"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+#: borders that a trailer may hold
+_CLOSING_BORDERS = 100
 _BOM = b"\xef\xbb\xbf"
 _DECODER = json.JSONDecoder(strict=False)
 
@@ -122,18 +124,19 @@ def parse_trailer(rest: bytes, *, is_array: bool) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def closings(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Possible (events, what follows their closing bracket) readings of a document's last text.
+def closings(text: bytes, *, is_array: bool) -> Iterator[tuple[bytes, Mapping[str, Any] | None]]:
+    """Possible (events, trailer) readings of a document's last text; the trailer is None where damaged.
 
     The last event is taken from each border, last border first, and must be followed by ``]``.
-    A border inside the trailer gives a false reading, which does not decode: try the next.
+    A border inside the trailer gives a false reading, which does not decode: try the next. Lists
+    inside events look alike, so that a bracket without a good trailer counts only near the end.
     """
     stripped = text.lstrip(b" \t\r\n")
     if stripped[:1] == b"]":
-        yield b"", stripped[1:]
+        yield b"", parse_trailer(stripped[1:], is_array=is_array)
         return
     borders = [match.end() for match in BORDER.finditer(text)]
-    for start in [*reversed(borders), 0]:
+    for number, start in enumerate([*reversed(borders[-_CLOSING_BORDERS:]), 0]):
         tail = text[start:].decode("latin-1")
         at = _skip(tail, 0)
         try:
@@ -144,7 +147,9 @@ def closings(text: bytes) -> Iterator[tuple[bytes, bytes]]:
         if tail[close : close + 1] == ",":  # a comma after the last event
             close = _skip(tail, close + 1)
         if tail[close : close + 1] == "]":
-            yield text[: start + end], text[start + close + 1 :]
+            trailer = parse_trailer(text[start + close + 1 :], is_array=is_array)
+            if trailer is not None or number < 2:
+                yield text[: start + end], trailer
 
 
 def _what_else(prefix: bytes) -> str:

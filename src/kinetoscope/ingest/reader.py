@@ -130,7 +130,6 @@ class _Splitter:
 
     def _next_cut(self) -> int | None:
         look_at = self._at + CHUNK_BYTES
-        overlap = 512  # a border may straddle two windows
         window = _WINDOW_BYTES
         while True:
             data = self._text.read_at(look_at, window)
@@ -141,8 +140,8 @@ class _Splitter:
                 return look_at + found.end()
             if at_end:
                 return None
-            look_at += window - overlap
-            window = min(window * 2, CHUNK_BYTES)
+            look_at += window - min(512, window // 2)  # a border may straddle two windows
+            window = min(window * 2, max(_WINDOW_BYTES, CHUNK_BYTES))
 
     def close(self) -> None:
         """Stop splitting."""
@@ -177,13 +176,13 @@ class _Run:
         start = self._pending.offset if self._pending else tail.offset
         data = self._text.read_to_end(start)
         self._pending = None
-        for events_text, after in document.closings(data):
+        for events_text, trailer in document.closings(data, is_array=is_array):
             try:
                 columns = decode_mended(events_text)
             except MalformedError:
                 continue
             self._accept(Piece(start, len(events_text)), columns)
-            return document.parse_trailer(after, is_array=is_array), True
+            return trailer, True
         return self._finish_broken(start, data, is_array=is_array)
 
     def _finish_broken(
@@ -198,9 +197,8 @@ class _Run:
             else None
         )
         salvaged = salvage(events_text, final=True)
-        lost = salvaged.lost
-        if not closed and lost:
-            lost -= 1  # the event that the end cut off is not a broken one
+        # the event that the end of the file cut off is not a broken one
+        lost = salvaged.lost - (1 if salvaged.cut and not closed else 0)
         self._accept_salvaged(Piece(start, len(events_text)), salvaged.pieces, lost)
         return trailer, closed
 
@@ -230,14 +228,40 @@ class _Run:
         self.extents.append(Extent(piece.offset, piece.length, first, self.gathered.events - first, True))
 
 
+#: keys that exporters write after the events
+_TRAILER_KEYS = frozenset(
+    {
+        "traceName",
+        "displayTimeUnit",
+        "baseTimeNanoseconds",
+        "schemaVersion",
+        "deviceProperties",
+        "distributedInfo",
+    }
+)
+
+
 def _plain_closing(data: bytes, *, is_array: bool) -> int | None:
-    """Position of the bracket that closes the array, told from the end of the text alone."""
+    """Position of the bracket that closes an array whose events do not decode as a whole.
+
+    A bracket inside a cut event can look the same: it counts only if the last event before it
+    decodes, or if what follows are keys that exporters write there.
+    """
     at = len(data)
+    nearby = BORDER.search(data, max(0, at - _WINDOW_BYTES))
+    start = nearby.end() if nearby is not None and at > _WINDOW_BYTES else 0
     for _ in range(64):
         at = data.rfind(b"]", 0, at)
         if at < 0:
             return None
-        if document.parse_trailer(data[at + 1 :], is_array=is_array) is not None:
+        trailer = document.parse_trailer(data[at + 1 :], is_array=is_array)
+        if trailer is None:
+            continue
+        if _TRAILER_KEYS & set(trailer):
+            return at
+        before = salvage(data[start:at], final=True)
+        whole = [columns for _, columns in before.pieces if "phase-missing" not in columns.notes]
+        if whole and not before.cut:
             return at
     return None
 

@@ -9,6 +9,7 @@ the event decodes afterwards.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ _SURROGATE_PAIR = re.compile(
 )
 _NAME = re.compile(rb'"(name|cat)"\s*:\s*"')
 _NAME_END = re.compile(rb'"\s*(?:,\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*:|\}\s*$)')
+_DECODER = json.JSONDecoder(strict=False)
 #: how many borders an event may span before it is given up
 _LONGEST_EVENT_BORDERS = 8
 _COARSE_BYTES = 1 << 16
@@ -40,18 +42,20 @@ class Salvaged:
 
     ``pieces`` are texts, as they were decoded after mending, with their columns.
     ``rest`` is text at the end that may be the start of an event cut by a false border: it
-    belongs before the next text. ``lost`` counts events given up.
+    belongs before the next text. ``lost`` counts events given up; ``cut``: the last one was.
     """
 
     pieces: tuple[tuple[bytes, EventColumns], ...]
     rest: bytes
     lost: int
+    cut: bool
 
 
 @dataclass
 class _Progress:
     pieces: list[tuple[bytes, EventColumns]] = field(default_factory=list)
     lost: int = 0
+    in_lost: bool = False  # what follows may still be the inside of an event given up
 
 
 def decode_mended(text: bytes) -> EventColumns:
@@ -155,7 +159,11 @@ def salvage(text: bytes, *, final: bool) -> Salvaged:
         joined = b"".join(coarse)
         try:
             joined = strip_comma(joined)
-            progress.pieces.append((joined, decode(joined)))
+            columns = decode(joined)
+            if progress.in_lost and "phase-missing" in columns.notes:
+                raise MalformedError("the inside of a broken event")
+            progress.pieces.append((joined, columns))
+            progress.in_lost = False
         except MalformedError:
             # fine steps may need text beyond this group: hand them the rest of the pieces
             taken, rest = _one_by_one(coarse, pieces[at:], progress, final=final)
@@ -163,7 +171,7 @@ def salvage(text: bytes, *, final: bool) -> Salvaged:
         coarse, size = [], 0
         if rest:
             break
-    return Salvaged(tuple(progress.pieces), rest, progress.lost)
+    return Salvaged(tuple(progress.pieces), rest, progress.lost, progress.in_lost)
 
 
 def _one_by_one(
@@ -176,15 +184,21 @@ def _one_by_one(
         reach = min(len(pieces), at + _LONGEST_EVENT_BORDERS)
         for end in range(at + 1, reach + 1):
             one = _one(b"".join(pieces[at:end]))
-            if one is not None:
+            if one is not None and not (progress.in_lost and "phase-missing" in one[1].notes):
                 progress.pieces.append(one)
+                progress.in_lost = False
                 at = end
                 break
         else:
             if reach == len(pieces) and not final:
                 return len(following), b"".join(pieces[at:])
-            if strip_comma(pieces[at]):
+            if final and reach == len(pieces) and not progress.in_lost:
+                before_cut = _leading_event(b"".join(pieces[at:]))
+                if before_cut is not None:
+                    progress.pieces.append(before_cut)
+            if not progress.in_lost and strip_comma(pieces[at]):
                 progress.lost += 1
+                progress.in_lost = True
             at += 1
     return at - len(group), b""
 
@@ -204,6 +218,16 @@ def _one(text: bytes) -> tuple[bytes, EventColumns] | None:
         except MalformedError:
             continue
     return None
+
+
+def _leading_event(text: bytes) -> tuple[bytes, EventColumns] | None:
+    """A whole event at the start of the last text, before one of which too little is left to see a border."""
+    try:
+        text = text.lstrip(b" \t\r\n")
+        value, end = _DECODER.raw_decode(text.decode("latin-1"))
+    except (ValueError, RecursionError):
+        return None
+    return _one(text[:end]) if isinstance(value, dict) and "ph" in value else None
 
 
 def _pieces(text: bytes) -> Iterator[bytes]:
