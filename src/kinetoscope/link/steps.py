@@ -185,13 +185,8 @@ def _repeating_annotation(trace: Trace, marks: UInt32, launches: Launches) -> In
     families = (_NUMBER.sub("#", trace.names[int(name)]) for name in names)
     family = np.array([numbers.setdefault(text, len(numbers)) for text in families])[which]
     launch_ns = np.sort(launches.call_start_ns)
-    exact = _candidates(trace, rows, which, launch_ns)
-    loose = _candidates(trace, rows, family, launch_ns)
-    if not exact:
-        return _most_like_a_step(trace, loose) if loose else rows[:0]
-    best = _most_like_a_step(trace, exact)
-    wider = [mine for mine in loose if best[0] in mine]
-    return wider[0] if wider else best
+    candidates = [mine for label in (which, family) for mine in _candidates(trace, rows, label, launch_ns)]
+    return _most_like_a_step(trace, candidates) if candidates else rows[:0]
 
 
 def _most_like_a_step(trace: Trace, candidates: list[Int64]) -> Int64:
