@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from kinetoscope.api import Report as Report
+    from kinetoscope.api import report as report
     from kinetoscope.errors import KinetoscopeError as KinetoscopeError
     from kinetoscope.ingest import load as load
     from kinetoscope.trace import Trace as Trace
 
 _HOMES = {
+    "Report": "kinetoscope.api",
+    "report": "kinetoscope.api",
     "KinetoscopeError": "kinetoscope.errors",
     "Trace": "kinetoscope.trace",
     "load": "kinetoscope.ingest",
 }
-__all__ = ["KinetoscopeError", "Trace", "__version__", "load"]
+__all__ = ["KinetoscopeError", "Report", "Trace", "__version__", "load", "report"]
 
 
 def __getattr__(name: str) -> Any:

@@ -84,7 +84,7 @@ def report(
         raise UsageError("--brief is for Markdown: add --format md")
     output.refuse_own_input(out, inputs)
     asked = windows.parse(steps, annotation, window)
-    from kinetoscope.report import analyse
+    from kinetoscope.reporting import analyse
 
     with progress.bar() as advance:
         made = analyse(
@@ -102,7 +102,7 @@ def write_report(
     stream: TextIO | None = None,
 ) -> None:
     """Analyse one input and write its report: to ``output``, else to ``stream``, else to stdout."""
-    from kinetoscope.report import analyse
+    from kinetoscope.reporting import analyse
 
     where = None if output is None else str(output)
     try:
