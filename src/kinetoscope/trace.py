@@ -23,6 +23,8 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import polars as pl
 
+    from kinetoscope.schema import DeviceKind
+
 Int64: TypeAlias = npt.NDArray[np.int64]
 Int32: TypeAlias = npt.NDArray[np.int32]
 UInt32: TypeAlias = npt.NDArray[np.uint32]
@@ -298,7 +300,7 @@ class Info:
     events: int  # entries of traceEvents, of any kind
     complete_events: int  # of them ph X
     complete: bool  # False: the end of the file is missing
-    device_kind: str | None  # cuda, rocm, xpu, cpu, mtia, npu
+    device_kind: DeviceKind | None
     devices: tuple[Device, ...] = ()
     versions: Mapping[str, str | None] = field(default_factory=dict)  # by schema.Versions' names
     rank: int | None = None

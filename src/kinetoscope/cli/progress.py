@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-Advance: TypeAlias = Callable[[int, int], None]
+Advance: TypeAlias = "Callable[[int, int | None], None]"
 
 _REDRAW_S = 0.1
 
@@ -34,7 +34,7 @@ def bar(title: str = "Reading") -> Iterator[Advance | None]:
     task = shown.add_task(title, total=None)
     drawn = 0.0
 
-    def advance(done: int, total: int) -> None:
+    def advance(done: int, total: int | None) -> None:
         nonlocal drawn
         shown.update(task, completed=done, total=total or None)
         shown.start()  # with the first bytes, so that an error before them leaves no trace of a bar

@@ -11,6 +11,7 @@ import numpy as np
 from kinetoscope.errors import NotATraceError
 from kinetoscope.ingest.assemble import Body
 from kinetoscope.ingest.reader import Reading
+from kinetoscope.schema import DeviceKind
 from kinetoscope.trace import Category, Device, Info, TraceWarning
 
 _NOTES: Mapping[str, str] = {
@@ -109,7 +110,7 @@ def _refuse_others(header: Mapping[str, Any], body: Body) -> None:
     )
 
 
-def _device_kind(header: Mapping[str, Any], body: Body) -> str | None:
+def _device_kind(header: Mapping[str, Any], body: Body) -> DeviceKind | None:
     category = body.slices.category
     has_device_work = bool((category >= Category.KERNEL).any())
     cats = {cat.lower() for cat in body.cats}
