@@ -57,8 +57,7 @@ def report_of(trace: Trace, *, window: WindowSpec | None = None) -> Report:
     links = link(trace)
     chosen: Window | None = None
     if window is not None:
-        trace, chosen = windowed(links, window)
-        links = link(trace)
+        links, chosen = windowed(links, window)
     return _report(links, chosen)
 
 

@@ -15,7 +15,7 @@ from kinetoscope.link.devices import DeviceEvents, find_devices
 from kinetoscope.link.launches import Launches, find_launches
 from kinetoscope.link.names import mark_names
 from kinetoscope.link.regions import Regions, find_regions
-from kinetoscope.link.steps import Steps, find_steps
+from kinetoscope.link.steps import Steps, StepSpans, find_steps
 from kinetoscope.trace import Trace, UInt32
 
 __all__ = ["Links", "link"]
@@ -23,9 +23,14 @@ __all__ = ["Links", "link"]
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """The links of one trace, each found when it is first asked for."""
+    """The links of one trace, each found when it is first asked for.
+
+    ``known_steps`` are the steps where the trace is a part that was cut by steps: alone, a part of
+    one or two steps has nothing that repeats.
+    """
 
     trace: Trace
+    known_steps: StepSpans | None = None
 
     @cached_property
     def marks(self) -> UInt32:
@@ -55,6 +60,8 @@ class Links:
     @cached_property
     def steps(self) -> Steps:
         """The steps, and which step launched what."""
+        if self.known_steps is not None:
+            return self.known_steps.of(self.launches)
         return find_steps(self.trace, self.marks, self.launches, self.regions, self.compiles)
 
     @cached_property
@@ -63,6 +70,6 @@ class Links:
         return find_pairs(self.trace, self.regions)
 
 
-def link(trace: Trace) -> Links:
+def link(trace: Trace, known_steps: StepSpans | None = None) -> Links:
     """The links of ``trace``."""
-    return Links(trace)
+    return Links(trace, known_steps)

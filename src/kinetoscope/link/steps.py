@@ -59,6 +59,15 @@ class Steps:
     def __len__(self) -> int:
         return len(self.start_ns)
 
+    def between(self, first: int, last: int) -> StepSpans | None:
+        """The steps from ``first`` to ``last``, both included."""
+        if self.source is None:
+            return None
+        chosen = slice(first, last + 1)
+        return StepSpans(
+            self.source, self.names[chosen], self.start_ns[chosen], self.end_ns[chosen], self.complete[chosen]
+        )
+
     def at(self, time_ns: Int64) -> Int64:
         """Index of the step at each time, or -1."""
         if len(self) == 0:
@@ -75,6 +84,21 @@ class Steps:
     def of_call(self) -> Int64:
         """[c] index of the step that made each launch call, or -1."""
         return self.at(self.launches.call_start_ns)
+
+
+@dataclass(frozen=True, eq=False)
+class StepSpans:
+    """Steps apart from what was launched in them; fields as in `Steps`."""
+
+    source: StepSource
+    names: tuple[str, ...]
+    start_ns: Int64
+    end_ns: Int64
+    complete: tuple[bool, ...]
+
+    def of(self, launches: Launches) -> Steps:
+        """These steps, with the launches that are placed in them."""
+        return Steps(launches, self.source, self.names, self.start_ns, self.end_ns, self.complete)
 
 
 def find_steps(

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from kinetoscope.errors import UsageError
-from kinetoscope.link import Links
+from kinetoscope.link import Links, link
 from kinetoscope.link.intervals import merged
 from kinetoscope.link.select import Interval, select
 from kinetoscope.schema import Window
-from kinetoscope.trace import Category, Trace
+from kinetoscope.trace import Category
 from kinetoscope.window import WindowSpec
 
 
-def windowed(links: Links, spec: WindowSpec) -> tuple[Trace, Window]:
-    """The part of the trace that ``spec`` names, as a trace, and what it is.
+def windowed(links: Links, spec: WindowSpec) -> tuple[Links, Window]:
+    """The part of the trace that ``spec`` names, as a trace with its links, and what it is.
 
     Raises:
         UsageError: it names steps or an annotation that the trace does not have, or an empty span.
@@ -27,7 +27,7 @@ def windowed(links: Links, spec: WindowSpec) -> tuple[Trace, Window]:
     window = Window(
         start_ns=intervals[0][0], end_ns=intervals[-1][1], steps=steps, annotation=spec.annotation
     )
-    return part, window
+    return link(part, links.steps.between(*steps) if steps is not None else None), window
 
 
 def _intervals(links: Links, spec: WindowSpec) -> tuple[list[Interval], tuple[int, int] | None]:
