@@ -1,0 +1,1 @@
+"""The viewer: a trace in the browser, served from this machine to this machine."""
