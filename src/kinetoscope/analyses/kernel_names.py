@@ -39,7 +39,7 @@ LIBRARY_KINDS: frozenset[Kind] = frozenset(("gemm", "convolution", "attention"))
 _LOOPS = "poi|red|per|tem|spl|for|mix|unk"
 _TEMPLATES = "mm|addmm|bmm|baddbmm|scaled_mm|int_mm|flex_attention|flex_decoding|convolution"
 # what Triton before 3.0 appended to a kernel's name: number and traits of each argument, from 0
-_ARGUMENTS = r"0(?=\d*[dec])(?:[dec]*\d+)*[dec]*"
+_ARGUMENTS = r"0(?=\d*[dec])\d*(?:[dec]+\d+)*[dec]*"
 _INDUCTOR = re.compile(rf"triton_(?:(?:{_LOOPS})(?:_|$)|(?:{_TEMPLATES})\w*_\d+$|_?(?:{_ARGUMENTS})?$|\d+$)")
 _OLD_TRITON = re.compile(rf"\w_{_ARGUMENTS}$")
 _INDUCTOR_CPP = re.compile(r"graph_\d+_\w+$|(?:kernel_)?cpp_\w+$|CppMicroGemm\w*$")

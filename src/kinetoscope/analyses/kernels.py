@@ -32,19 +32,22 @@ def kernels(links: Links, work: Work | None = None, top: int = TOP) -> Kernels |
     is_kernel = valid & work.is_kernel
     dur_ns = work.dur_ns
     total_ns = int(dur_ns[is_kernel].sum())
+    # Copies and fills come on top of the kernels: theirs is a share of both, so that no share is over 1.
+    with_memory_ns = int(dur_ns[valid].sum())
+    whole = [with_memory_ns if origin == "memory" else total_ns for origin in ORIGINS]
     return Kernels(
         count=int(is_kernel.sum()),
         total_ns=total_ns,
         graph_replay_ns=int(dur_ns[is_kernel & work.is_replay].sum()),
         by_origin=[
-            OriginShare(origin=ORIGINS[n], count=count, total_ns=ns, share=_share(ns, total_ns))
+            OriginShare(origin=ORIGINS[n], count=count, total_ns=ns, share=_share(ns, whole[n]))
             for n, count, ns in _tally(work.origin[valid], dur_ns[valid], len(ORIGINS))
         ],
         by_kind=[
             KindShare(kind=KINDS[n], count=count, total_ns=ns, share=_share(ns, total_ns))
             for n, count, ns in _tally(work.kind[is_kernel], dur_ns[is_kernel], len(KINDS))
         ],
-        top=_top(work, valid, total_ns, top),
+        top=_top(work, valid, whole, top),
     )
 
 
@@ -65,7 +68,7 @@ def _sums(group: Any, values: Int64, groups: int) -> Int64:
     return np.bincount(group, weights=values, minlength=groups).astype(np.int64)
 
 
-def _top(work: Work, valid: Bool, total_ns: int, limit: int) -> list[TopKernel]:
+def _top(work: Work, valid: Bool, whole: Sequence[int], limit: int) -> list[TopKernel]:
     trace = work.links.trace
     rows = np.flatnonzero(valid)
     # a name is split by origin too: an eager add and one inside a graph are two things to fix
@@ -89,7 +92,7 @@ def _top(work: Work, valid: Bool, total_ns: int, limit: int) -> list[TopKernel]:
                 count=count,
                 total_ns=total,
                 mean_ns=round(total / count),
-                share=_share(total, total_ns),
+                share=_share(total, whole[work.origin[one]]),
                 in_graph_replay=bool(work.is_replay[one]),
                 region=_region(work, mine),
                 op=_operator(work, mine),

@@ -253,6 +253,8 @@ def _device_work(links: Links) -> Work:
 
 def _of_compiled_graphs(launch_row: Int64, replayed: Bool, around: Bool, is_inductor: Bool) -> Bool:
     """Which replays are of compiled code: launched inside it, or with a generated kernel among their own."""
+    if not replayed.any():
+        return replayed
     compiled = np.unique(launch_row[replayed & (around | is_inductor)])
     return np.isin(launch_row, compiled)
 
