@@ -1,0 +1,69 @@
+"""What the loops around the present step say about how many steps will follow."""
+
+from __future__ import annotations
+
+import os
+from types import CodeType, FrameType
+
+from kinetoscope.capturing.hooks import torch_directory
+from kinetoscope.capturing.plan import SHORT_PROGRAM_STEPS
+from kinetoscope.capturing.predict import Repeats, predict_repeats
+from kinetoscope.capturing.session import device_module
+
+__all__ = ["Lookahead"]
+
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_Site = tuple[CodeType, int]
+
+
+class Lookahead:
+    """Follows the place in the user's code that steps begin at, and reads the loops around it."""
+
+    def __init__(self) -> None:
+        self._site: _Site | None = None
+        self._first_step = 0
+        self._repeats = Repeats(None, 1, False)
+        self._calls: dict[_Site, int] = {}
+        self._calls_per_step = 1
+
+    def restart(self) -> None:
+        """Steps are counted anew."""
+        self._site = None
+        self._calls.clear()
+
+    def look(self, frame: FrameType | None, step: int, *, began: bool) -> None:
+        """A call is made in ``frame`` (torch's frames and ours on top); ``began``: it begins a step."""
+        skip = (torch_directory() or "\0", _PACKAGE)
+        while frame is not None and frame.f_code.co_filename.startswith(skip):
+            frame = frame.f_back
+        if frame is None:
+            return
+        site = (frame.f_code, frame.f_lasti)
+        if began:
+            # One instruction that calls several times a step stands in a loop within the step: over blocks,
+            # or over the batches whose gradients are accumulated.
+            self._calls_per_step = max(1, self._calls.get(site, 1))
+            self._calls.clear()
+            if site != self._site:
+                self._site, self._first_step = site, step
+                self._repeats = predict_repeats(frame, skip)
+        self._calls[site] = self._calls.get(site, 0) + 1
+
+    def looks_long(self) -> bool:
+        """Whether there will be settled steps to profile."""
+        repeats = self._repeats
+        if repeats.at_least // self._calls_per_step >= SHORT_PROGRAM_STEPS:
+            return True
+        # A loop of unknown length. With a device, an attached profiler costs a long program more than a short
+        # one is worth; on a CPU it is cheap to wait and see.
+        return repeats.count is None and device_module() is not None
+
+    def total(self) -> int | None:
+        """Steps that the loops make in all; None where it is unknown."""
+        count = self._repeats.count if self._repeats.in_loop else None
+        return None if count is None else count // self._calls_per_step
+
+    def remaining(self, step: int) -> int | None:
+        """Steps that begin after this one; None where it is unknown."""
+        total = self.total()
+        return None if total is None else max(0, total - (step - self._first_step))

@@ -1,0 +1,186 @@
+"""How often a call will be repeated, read off the loops around it.
+
+A profiler that is on from the start disturbs a long program and is the only way to see a short one. Which of
+the two a program is can often be told when its first step begins: from the loops of the user's code that
+enclose the call. Only what can be known without running the user's code is used: literals, and the lengths
+of built-in containers and data loaders.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+__all__ = ["Repeats", "predict_repeats"]
+
+_MAX_SOURCE_BYTES = 1_000_000
+# Wrappers whose first argument has the loop's length.
+_TRANSPARENT = frozenset({"enumerate", "reversed", "sorted", "list", "tuple", "tqdm", "trange", "track"})
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+_SIZED = (list, tuple, dict, set, frozenset, range, str, bytes)
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How often a call is made; ``in_loop``: a loop encloses it."""
+
+    count: int | None
+    """None in a loop of unknown length."""
+    at_least: int
+    """Loops of unknown length taken to run once."""
+    in_loop: bool
+
+
+def predict_repeats(frame: FrameType | None, skip_under: tuple[str, ...] = ()) -> Repeats:
+    """Read the loops around the line that each user frame is at, from ``frame`` outwards.
+
+    Frames of files under ``skip_under`` (torch, kinetoscope) are passed over: their loops are not the user's.
+    """
+    total, in_loop = 1, False
+    unknown = False
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        ours = filename.startswith("<") or filename.startswith(skip_under)
+        # A comprehension's frame is at the line of the frame that evaluates it, which finds the same loops.
+        if not ours and frame.f_code.co_name not in _COMPREHENSIONS:
+            for loop in _enclosing_loops(filename, frame):
+                in_loop = True
+                count = _trip_count(loop, frame)
+                if count is None:
+                    unknown = True
+                else:
+                    total *= max(1, count)
+        if frame.f_globals.get("__name__") == "__main__" and frame.f_code.co_name == "<module>":
+            break
+        frame = frame.f_back
+    return Repeats(None if unknown else total, total, in_loop)
+
+
+_trees: dict[str, ast.Module | None] = {}
+
+
+def _tree(filename: str) -> ast.Module | None:
+    if filename not in _trees:
+        try:
+            if os.path.getsize(filename) > _MAX_SOURCE_BYTES:
+                raise ValueError
+            with open(filename, "rb") as source:
+                _trees[filename] = ast.parse(source.read())
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            _trees[filename] = None
+    return _trees[filename]
+
+
+def _enclosing_loops(filename: str, frame: FrameType) -> list[ast.AST]:
+    """Loops around the frame's line, within the function that the frame runs."""
+    tree = _tree(filename)
+    if tree is None:
+        return []
+    line = frame.f_lineno
+    loops: list[ast.AST] = []
+    _descend(tree, line, frame.f_code.co_firstlineno, loops)
+    return loops
+
+
+def _descend(node: ast.AST, line: int, function_line: int, loops: list[ast.AST]) -> None:
+    for child in ast.iter_child_nodes(node):
+        start, end = getattr(child, "lineno", None), getattr(child, "end_lineno", None)
+        if start is None or end is None:
+            _descend(child, line, function_line, loops)
+            continue
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) and child.decorator_list:
+            start = min(start, child.decorator_list[0].lineno)
+        if not start <= line <= end:
+            continue
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            if function_line < start or function_line > end:
+                continue
+            # Loops outside a function say nothing about the calls made by its own frame; the caller's do.
+            if function_line == start or isinstance(child, ast.Lambda):
+                loops.clear()
+        if isinstance(child, (ast.While, ast.AsyncFor)) or (
+            isinstance(child, ast.For) and _within_body(child, line)
+        ):
+            loops.append(child)
+        elif isinstance(child, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            loops.extend(child.generators)
+        _descend(child, line, function_line, loops)
+
+
+def _within_body(loop: ast.For, line: int) -> bool:
+    # `for` and its body on one line are in; a call in the iterable on the line of `for` would be counted as
+    # repeated too, which only makes a program look longer.
+    first, last = loop.body[0].lineno, loop.body[-1].end_lineno
+    return first <= line <= (last or first)
+
+
+def _trip_count(loop: ast.AST, frame: FrameType) -> int | None:
+    iterable = loop.iter if isinstance(loop, (ast.For, ast.comprehension)) else None
+    return None if iterable is None else _length(iterable, frame)
+
+
+def _length(node: ast.expr, frame: FrameType) -> int | None:
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return None if any(isinstance(item, ast.Starred) for item in node.elts) else len(node.elts)
+    if isinstance(node, ast.Call):
+        return _call_length(node, frame)
+    return _sized(_value(node, frame))
+
+
+def _call_length(node: ast.Call, frame: FrameType) -> int | None:
+    name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    if name in ("range", "trange"):
+        numbers = [_value(argument, frame) for argument in node.args]
+        if numbers and all(type(number) is int for number in numbers) and len(numbers) <= 3:
+            try:
+                return len(range(*numbers))
+            except (ValueError, OverflowError):
+                return None
+        return None
+    if name == "zip" and node.args:
+        lengths = [_length(argument, frame) for argument in node.args]
+        known = [length for length in lengths if length is not None]
+        return min(known) if known else None
+    if name in _TRANSPARENT and node.args and not isinstance(node.args[0], ast.Starred):
+        return _length(node.args[0], frame)
+    if name in ("items", "keys", "values") and isinstance(node.func, ast.Attribute):
+        return _sized(_value(node.func.value, frame))
+    return None
+
+
+def _value(node: ast.expr, frame: FrameType) -> Any:
+    """The value of a literal or of a plain name; None for everything that would run code."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        found = frame.f_locals.get(node.id)
+        return frame.f_globals.get(node.id) if found is None else found
+    return None
+
+
+def _sized(value: Any) -> int | None:
+    if type(value) in _SIZED:
+        return len(value)
+    if _is_torchs(value):
+        try:
+            return len(value)
+        except Exception:  # an iterable data set has no length
+            return None
+    return None
+
+
+def _is_torchs(value: Any) -> bool:
+    """Data loaders and module lists: their length is asked of torch's own code."""
+    for module, name in (
+        ("torch.utils.data", "DataLoader"),
+        ("torch.nn", "ModuleList"),
+        ("torch.nn", "Sequential"),
+    ):
+        known = getattr(sys.modules.get(module), name, None)
+        if known is not None and type(value) is known:
+            return True
+    return False

@@ -1,0 +1,194 @@
+"""One profile: ``torch.profiler`` started and stopped between two moments, without its post-processing."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from kinetoscope.capturing.quiet import KinetoVoice
+from kinetoscope.errors import CaptureError
+
+__all__ = [
+    "Kinds",
+    "ProfileSession",
+    "device_module",
+    "give_way_with",
+    "is_capturing_graph",
+    "is_ours",
+    "make_way",
+    "our_profiler",
+    "profiler_is_running",
+    "synchronize",
+]
+
+Kinds = Literal["both", "cpu", "device"]
+
+_ours = 0
+_voice = KinetoVoice()
+_give_way: Callable[[], None] | None = None
+
+
+@contextlib.contextmanager
+def our_profiler() -> Iterator[None]:
+    """Mark calls into the profiler as ours, so that they are not taken for the program's."""
+    global _ours
+    _ours += 1
+    if _ours == 1:
+        _voice.off()
+    try:
+        yield
+    finally:
+        _ours -= 1
+        if _ours == 0:
+            _voice.on()
+
+
+def give_way_with(callback: Callable[[], None] | None) -> None:
+    """Name what makes way when the program begins a capture of its own (a run in progress), or None."""
+    global _give_way
+    _give_way = callback
+
+
+def make_way() -> None:
+    """Ask whatever is recording for kinetoscope to stop: another capture begins."""
+    if _give_way is not None:
+        _give_way()
+
+
+def is_ours() -> bool:
+    """Whether the profiler is being called by kinetoscope."""
+    return _ours > 0
+
+
+def device_module() -> tuple[str, Any] | None:
+    """The accelerator that the program has begun to use, as (name, torch module); None on a CPU.
+
+    An accelerator that was not initialised stays so: initialising one would break programs that fork later.
+    """
+    torch = sys.modules.get("torch")
+    for name in ("cuda", "xpu", "mtia"):
+        module = getattr(torch, name, None)
+        try:
+            if module is not None and module.is_initialized():
+                return name, module
+        except (AttributeError, RuntimeError):
+            continue
+    return None
+
+
+def synchronize() -> None:
+    """Wait for the accelerator, if the program uses one and is not recording a graph on it."""
+    device = device_module()
+    if device is not None and not is_capturing_graph():
+        device[1].synchronize()
+
+
+def is_capturing_graph() -> bool:
+    """Whether the current CUDA stream is being captured: nothing may synchronise or allocate then."""
+    device = device_module()
+    if device is None or device[0] != "cuda":
+        return False
+    try:
+        return bool(device[1].is_current_stream_capturing())
+    except (AttributeError, RuntimeError):
+        return False
+
+
+def profiler_is_running() -> bool:
+    """Whether some profiler is on in this thread, ours or another's."""
+    try:
+        from torch._C._autograd import _profiler_enabled
+    except ImportError:
+        return False
+    return bool(_profiler_enabled())
+
+
+class ProfileSession:
+    """A profile of this thread, from :meth:`start` to :meth:`stop`."""
+
+    def __init__(
+        self,
+        kinds: Kinds = "both",
+        *,
+        record_shapes: bool = False,
+        with_stack: bool = False,
+        profile_memory: bool = False,
+    ) -> None:
+        import torch
+
+        profiler: Any = torch.profiler
+        activities = []
+        device = device_module()
+        if kinds != "device":
+            activities.append(profiler.ProfilerActivity.CPU)
+        if kinds != "cpu" and device is not None:
+            activity = getattr(profiler.ProfilerActivity, device[0].upper(), None)
+            if activity is not None and activity in profiler.supported_activities():
+                activities.append(activity)
+        if not activities:
+            raise CaptureError("this torch cannot profile the device in use")
+        self.activities = sorted(activity.name for activity in activities)
+        self.start_ns = 0
+        """``time.perf_counter_ns()`` when recording began, once it has."""
+        self._thread = threading.get_ident()
+        self._prepared = False
+        self._mark: Any = None
+        with our_profiler():
+            self._profile = profiler.profile(
+                activities=activities,
+                record_shapes=record_shapes,
+                with_stack=with_stack,
+                profile_memory=profile_memory,
+            )
+
+    def prepare(self) -> None:
+        """Do what is slow about starting (CUPTI's first start takes a second) without recording yet."""
+        with our_profiler():
+            self._profile.prepare_trace()
+            self._prepared = True
+
+    def start(self) -> None:
+        """Begin to record."""
+        if not self._prepared:
+            self.prepare()
+        with our_profiler():
+            self._profile.start_trace()
+        self.start_ns = time.perf_counter_ns()
+
+    def mark_step(self, number: int) -> None:
+        """End the step that is open, if one is, and begin ``ProfilerStep#<number>``."""
+        self.end_step()
+        from torch.profiler import record_function
+
+        self._mark = record_function(f"ProfilerStep#{number}")
+        self._mark.__enter__()
+
+    def end_step(self) -> None:
+        """End the step that is open."""
+        if self._mark is not None:
+            mark, self._mark = self._mark, None
+            mark.__exit__(None, None, None)
+
+    def stop(self) -> None:
+        """Wait for the device, and record no more."""
+        if threading.get_ident() != self._thread:
+            raise CaptureError("a profile can be ended only by the thread that began it")
+        self.end_step()
+        with our_profiler():
+            inner = getattr(self._profile, "profiler", None)
+            if inner is not None and hasattr(inner, "_parse_kineto_results"):
+                # Some versions build Python objects of all events when stopping; a million take ten seconds.
+                inner._parse_kineto_results = lambda *_, **__: []
+            if self.start_ns == 0:
+                self._profile.start_trace()
+            self._profile.stop_trace()
+
+    def save(self, path: Path) -> None:
+        """Write the trace as Chrome JSON."""
+        with our_profiler():
+            self._profile.export_chrome_trace(str(path))

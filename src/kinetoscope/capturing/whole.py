@@ -1,0 +1,166 @@
+"""Profiling a program from its start, for as long as it may prove to be a short one.
+
+A short program has no settled steps, and a program without anything that marks a step has none that can be
+seen: both are profiled whole. Which programs they are is known only later, so the profiler is on from the
+start and goes off as soon as the loops of the program, or its steps so far, say that it is a long one.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from kinetoscope.capturing.options import RunOptions
+from kinetoscope.capturing.session import ProfileSession, device_module
+
+__all__ = ["Watchdog", "WholeProfile", "resident_bytes"]
+
+_TICK_SECONDS: Final = 0.2
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process; 0 where it cannot be read."""
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+class WholeProfile:
+    """The profile of a program from its start, within limits."""
+
+    def __init__(self, options: RunOptions) -> None:
+        self._options = options
+        self._session: ProfileSession | None = None
+        self.activities: list[str] = []
+        self.started_s = 0.0
+        self.marked = 0
+        """Steps marked in the trace so far."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the profiler is on."""
+        return self._session is not None
+
+    def start(self) -> None:
+        """Turn the profiler on, for the device too if the program has initialised one."""
+        options = self._options
+        session = ProfileSession(
+            record_shapes=options.record_shapes,
+            with_stack=options.with_stack,
+            profile_memory=options.profile_memory,
+        )
+        session.start()
+        self._session = session
+        self.activities = session.activities
+        self.started_s = time.monotonic()
+        self.marked = 0
+
+    def mark_step(self, number: int) -> None:
+        """A step begins."""
+        if self._session is not None:
+            self._session.mark_step(number)
+            self.marked += 1
+
+    def restart_with_device(self) -> None:
+        """The program has just initialised its device: record that too. Nothing ran on it before."""
+        if self._session is not None:
+            self.discard()
+            self.start()
+
+    def discard(self) -> None:
+        """Turn the profiler off and forget what it recorded."""
+        session, self._session = self._session, None
+        if session is not None:
+            with detaching_cupti():
+                session.stop()
+
+    def keep(self, path: Path) -> None:
+        """Turn the profiler off and write the trace to ``path``."""
+        session, self._session = self._session, None
+        if session is not None:
+            with detaching_cupti():
+                session.stop()
+                session.save(path)
+
+
+@contextlib.contextmanager
+def detaching_cupti() -> Any:
+    """Have Kineto detach CUPTI when this profile ends.
+
+    Attached, CUPTI slows every launch of the steps that are to be timed without a profiler. It is asked for
+    only here, before the program has recorded a CUDA graph: with graphs, detaching has crashed.
+    """
+    device = device_module()
+    if device is None or device[0] != "cuda" or "TEARDOWN_CUPTI" in os.environ:
+        yield
+        return
+    os.environ["TEARDOWN_CUPTI"] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop("TEARDOWN_CUPTI", None)
+
+
+class Watchdog:
+    """Calls back in the main thread when a limit is passed and no step tells the time.
+
+    The profiler must be stopped by the thread that started it. Python runs a pending call in the main thread,
+    between two bytecodes, without touching the program's signal handlers.
+    """
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._deadline_s: float | None = None
+        self._ceiling_bytes: int | None = None
+        self._watching = False
+        self._wake = threading.Event()
+
+        def run(_: Any) -> int:
+            # An exception must not reach ctypes, which would print it.
+            with contextlib.suppress(Exception):
+                callback()
+            return 0
+
+        self._pending = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(run)
+
+    def arm(self, seconds: float, growth_bytes: int | None = None) -> None:
+        """Bound the profile that begins now."""
+        self._deadline_s = time.monotonic() + seconds
+        self._ceiling_bytes = None if growth_bytes is None else resident_bytes() + growth_bytes
+        if not self._watching:
+            self._watching = True
+            # Below `threading`, so that a program that looks at its threads sees its own.
+            _thread.start_new_thread(self._watch, (self._wake,))
+
+    def disarm(self) -> None:
+        """The profile has ended; the thread ends too."""
+        self._deadline_s = self._ceiling_bytes = None
+        self._wake.set()
+        self._watching = False
+        self._wake = threading.Event()
+
+    def passed(self) -> str | None:
+        """Which limit is passed: ``seconds``, ``memory`` or None."""
+        if self._deadline_s is not None and time.monotonic() > self._deadline_s:
+            return "seconds"
+        if self._ceiling_bytes is not None and resident_bytes() > self._ceiling_bytes:
+            return "memory"
+        return None
+
+    def past_deadline(self) -> bool:
+        """Whether time is up; cheap enough to be asked at every event."""
+        return self._deadline_s is not None and time.monotonic() > self._deadline_s
+
+    def _watch(self, wake: threading.Event) -> None:
+        while not wake.wait(_TICK_SECONDS):
+            if self.passed():
+                ctypes.pythonapi.Py_AddPendingCall(self._pending, None)
+                wake.wait(1.0)

@@ -1,0 +1,393 @@
+"""Choosing the steps to profile while the program runs, and measuring around them.
+
+The phases, in order; each boundary between two steps may end one:
+
+    warmup     until compilation has settled, or ``--warmup`` steps
+    before     steps timed without a profiler
+    arming     one step with the profiler prepared, so that its slow start is not in the window
+    profiling  the window
+    after      steps timed once the profiler is off
+    variants   a few steps each under a profiler of the CPU only, of the device only (their times are kept)
+    done       nothing of ours is in the way any more
+
+``cold`` replaces all of them: the first call is profiled, compilation included.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from kinetoscope.capturing import calibrate, environment
+from kinetoscope.capturing.compile_log import CompileLog
+from kinetoscope.capturing.directory import CaptureDirectory
+from kinetoscope.capturing.hooks import StepHooks
+from kinetoscope.capturing.options import RunOptions
+from kinetoscope.capturing.plan import Plan, RankAgreement
+from kinetoscope.capturing.session import (
+    Kinds,
+    ProfileSession,
+    device_module,
+    is_capturing_graph,
+    profiler_is_running,
+    synchronize,
+)
+from kinetoscope.capturing.steps import EventKind, StepClock
+from kinetoscope.capturing.timing import StepTimer
+from kinetoscope.capturing.warmup import Warmup
+from kinetoscope.capturing.whole import Watchdog, WholeProfile
+
+__all__ = ["ProgramStopped", "Window"]
+
+_VARIANT_STEPS: Final = 5
+_VARIANTS_NS: Final = 5e9
+
+
+class ProgramStopped(SystemExit):
+    """Raised in the program by ``--stop``: it ends as if it had called ``sys.exit(0)``."""
+
+
+class Window:
+    """Hears of every event of the program and runs the phases."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        directory: CaptureDirectory,
+        log: CompileLog,
+        warn: Callable[[str], None],
+        agreement: RankAgreement,
+        on_window_saved: Callable[[], None],
+    ) -> None:
+        self.phase = "waiting"
+        self.note: dict[str, Any] = {"kind": None, "source": None}
+        """What the manifest says about the window."""
+        self.times: dict[str, Any] = {"before": None, "profiled": None, "after": None, "variants": {}}
+        self.calibration: dict[str, Any] = {}
+        self.compilations_per_step: list[int] = []
+        self.model: dict[str, int | None] | None = None
+        self.hooks: StepHooks | None = None
+        self.whole = WholeProfile(options)
+        self.start_trace: Any = None
+        self.window_trace: Any = None
+        self._options = options
+        self._directory = directory
+        self._log = log
+        self._warn = warn
+        self._warmup = Warmup(options, agreement, warn)
+        self._on_window_saved = on_window_saved
+        self._clock = StepClock()
+        self._generation = 0
+        self._busy = False
+        self._watchdog = Watchdog(self.limit_passed)
+        self._session: ProfileSession | None = None
+        self._timer = StepTimer()
+        self._plan = Plan(0, 0, 0)
+        self._step = -1
+        self._quiet = 0
+        self._activity = self._compilations = 0
+        self._variants: list[Kinds] = []
+
+    # --- beginning and end ---
+
+    def begin(self) -> None:
+        """torch has been imported: from now on the program can be seen."""
+        self.phase = "warmup"
+        self._warmup.begin()
+        if not self._options.cold and not profiler_is_running():
+            self.whole.start()
+            limits = self._options.limits
+            self._watchdog.arm(limits.program_seconds, limits.growth_bytes)
+
+    def may_change_thread(self) -> bool:
+        """Whether steps of another thread may be followed: none was seen so far, and no profiler is on."""
+        return self.phase == "warmup" and self._step < 0 and not self.whole.running and not self._busy
+
+    def device_initialised(self) -> None:
+        """The program has initialised its device."""
+        self._guarded(self.whole.restart_with_device)
+
+    def foreign_profiler(self) -> None:
+        """The program starts a profiler of its own: ours gives way, with what it has."""
+        if self.phase in ("done", "waiting"):
+            return
+        if self._session is not None and self.phase in ("profiling", "cold"):
+            self._guarded(lambda: self._close_window("the program started its own profiler"))
+        elif self.whole.running:
+            self._guarded(lambda: self._keep_whole("the program started its own profiler"))
+        elif self._session is not None:
+            self._guarded(self._session.stop)
+        self._finish()
+
+    def program_ended(self) -> None:
+        """The program is over: save what is being recorded."""
+        if self.phase in ("profiling", "cold"):
+            self._guarded(lambda: self._close_window("the program ended"))
+        elif self.whole.running:
+            self._guarded(lambda: self._keep_whole("the program ended"))
+        elif self._session is not None:
+            self._guarded(self._session.stop)
+        if self.phase not in ("done", "waiting"):
+            self.note.setdefault("steps_seen", self._step + 1)
+        self._finish()
+
+    def limit_passed(self) -> None:
+        """A profile has been open for longer than it may be, or the process has grown too much."""
+        reached = self._watchdog.passed()
+        if reached is None or self._busy or (self.hooks and not self.hooks.is_program_thread()):
+            return
+        self._watchdog.disarm()
+        self.note["limit_reached"] = reached
+        if self.phase in ("profiling", "cold"):
+            self._guarded(lambda: self._close_window(f"limit of {reached}"))
+        elif self.whole.running:
+            self._guarded(lambda: self._keep_whole(f"limit of {reached}"))
+
+    # --- events ---
+
+    def on_event(self, kind: EventKind, key: int, subject: Any) -> None:
+        """An optimizer stepped, or a compiled function or module is about to be called at the top."""
+        if self._busy or self.phase in ("done", "waiting"):
+            return
+        began = self._clock.event(kind, key)
+        if self.phase == "warmup":
+            self._warmup.look(sys._getframe(1), self._step, began=began)
+        if self._watchdog.past_deadline():
+            self.limit_passed()
+        if kind == "optimizer" or (kind == "module" and self.model is None):
+            self.model = self.model if self.model_is_from_optimizer else calibrate.model_size(subject)
+            self.model_is_from_optimizer = kind == "optimizer"
+        if began and not is_capturing_graph():
+            self._guarded(self._boundary)
+
+    model_is_from_optimizer = False
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        """Run our own code inside the program: it must never make the program fail."""
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            action()
+        except ProgramStopped:
+            raise
+        except Exception as error:
+            self._warn(f"capturing stopped in phase {self.phase}: {type(error).__name__}: {error}")
+            self._finish()
+        finally:
+            self._busy = False
+
+    def _boundary(self) -> None:
+        now = time.perf_counter_ns()
+        if self._clock.generation != self._generation:
+            self._generation = self._clock.generation
+            self._step, self._quiet = -1, 0
+            self.compilations_per_step.clear()
+            self._timer.restart()
+            self._warmup.restart()
+        self._step += 1
+        self._timer.boundary(now)
+        self._count_compilations()
+        if self.phase == "warmup":
+            self._warmup_boundary()
+        elif self.phase == "cold":
+            self._cold_boundary()
+        elif self.phase == "before":
+            if self._timer.counted >= self._plan.before:
+                self._end_before()
+        elif self.phase == "arming":
+            self._open_window()
+        elif self.phase == "profiling":
+            self._window_boundary()
+        elif self.phase == "after":
+            if self._timer.counted >= self._plan.after:
+                self._end_after()
+        elif self.phase == "variants":
+            self._variant_boundary()
+
+    def _count_compilations(self) -> None:
+        activity, compilations = self._log.activity, self._log.compilations
+        if self._step > 0:
+            if len(self.compilations_per_step) < 1000:
+                self.compilations_per_step.append(compilations - self._compilations)
+            self._quiet = self._quiet + 1 if activity == self._activity else 0
+        self._activity, self._compilations = activity, compilations
+
+    def _warmup_boundary(self) -> None:
+        if self.whole.running:
+            if self._warmup.looks_long():
+                self.whole.discard()
+                self._watchdog.disarm()
+            else:
+                self.whole.mark_step(self._step)
+        if self._options.cold:
+            self._cold_boundary()
+            return
+        plan = self._warmup.plan(self._step, self._quiet, self._timer.last_ns, whole=self.whole.running)
+        if plan is not None:
+            self.note["settled"] = self._warmup.settled
+            self._begin_before(plan)
+
+    def _begin_before(self, plan: Plan) -> None:
+        if self.whole.running:
+            # The program has proven to be long enough. What was recorded stays until there is a window.
+            self._keep_whole("the window begins", final=False)
+        self._plan = plan
+        self._clock.freeze()
+        if self.hooks is not None:
+            self.hooks.only_key = self._clock.only_key()
+            self.hooks.narrow_modules()
+        self.note.update(source=self._clock.unit, warmup_steps=self._step, planned_steps=plan.profiled)
+        self.calibration["before"] = calibrate.measure_costs()
+        self.calibration["device_before"] = environment.device_state()
+        if plan.before == 0:
+            self._arm()
+            return
+        self.phase = "before"
+        synchronize()
+        self._timer.begin()
+
+    # --- the window ---
+
+    def _end_before(self) -> None:
+        synchronize()
+        self.times["before"] = self._timer.end()
+        self._arm()
+
+    def _arm(self) -> None:
+        if profiler_is_running():
+            self._warn("another profiler is on; no second one was started")
+            self._finish()
+            return
+        options = self._options
+        self._session = ProfileSession(
+            record_shapes=options.record_shapes,
+            with_stack=options.with_stack,
+            profile_memory=options.profile_memory,
+        )
+        self._session.prepare()
+        self._watchdog.arm(options.limits.window_seconds)
+        if device_module() is None:
+            self._open_window()
+        else:
+            self.phase = "arming"
+
+    def _open_window(self) -> None:
+        assert self._session is not None
+        self.phase = "profiling"
+        self.note.update(kind="steps", first_step=self._step, activities=self._session.activities)
+        synchronize()
+        self._session.start()
+        self._timer.begin()
+        self._session.mark_step(self._step)
+
+    def _window_boundary(self) -> None:
+        assert self._session is not None
+        if self._timer.counted < self._plan.profiled:
+            self._session.mark_step(self._step)
+            return
+        self._close_window("complete")
+        if self._options.stop and self._plan.after == 0:
+            self._finish()
+            raise ProgramStopped(0)
+        if self._plan.after == 0:
+            self._finish()
+            return
+        self.phase = "after"
+        synchronize()
+        self._timer.begin()
+
+    def _close_window(self, why: str) -> None:
+        session, self._session = self._session, None
+        assert session is not None
+        self._watchdog.disarm()
+        cold = self.phase == "cold"
+        self.phase = "closing"
+        session.end_step()
+        synchronize()
+        self.times["profiled"] = self._timer.end(whole=why == "complete")
+        session.stop()
+        self.note.update(ended=why, steps=self._timer.counted)
+        if cold:
+            self.note["steps"] = max(1, self._timer.counted)
+        path = self._directory.temporary_trace()
+        session.save(path)
+        self.window_trace = path
+        self._on_window_saved()
+
+    def _end_after(self) -> None:
+        synchronize()
+        self.times["after"] = self._timer.end()
+        self.calibration["device_after"] = environment.device_state()
+        self.calibration["after"] = calibrate.measure_costs()
+        self.calibration["profiled"] = calibrate.measure_profiled_costs()
+        step_ns = self.times["after"]["mean_ns"] or 0
+        kinds: list[Kinds] = ["cpu"] if device_module() is None else ["cpu", "device"]
+        if step_ns * _VARIANT_STEPS * len(kinds) < _VARIANTS_NS and not self._options.stop:
+            self._variants = kinds
+        self._next_variant()
+
+    def _next_variant(self) -> None:
+        if not self._variants or profiler_is_running():
+            self._finish()
+            if self._options.stop:
+                raise ProgramStopped(0)
+            return
+        self.phase = "variants"
+        self._session = ProfileSession(self._variants[0])
+        self._session.start()
+        self._timer.begin()
+
+    def _variant_boundary(self) -> None:
+        if self._timer.counted < _VARIANT_STEPS:
+            return
+        session, self._session = self._session, None
+        assert session is not None
+        synchronize()
+        self.times["variants"][self._variants.pop(0)] = self._timer.end()
+        session.stop()
+        self._next_variant()
+
+    # --- other windows ---
+
+    def _cold_boundary(self) -> None:
+        if self.phase == "warmup":
+            from kinetoscope.capturing.cold import throw_away_compile
+
+            with self._log.muted():
+                self.note["throw_away_compile"] = throw_away_compile(self._warn)
+            self._session = ProfileSession(
+                record_shapes=self._options.record_shapes,
+                with_stack=self._options.with_stack,
+                profile_memory=self._options.profile_memory,
+            )
+            self.phase = "cold"
+            self.note.update(kind="cold", first_step=0, activities=self._session.activities)
+            self._session.start()
+            self._timer.begin()
+            self._session.mark_step(0)
+            self._watchdog.arm(self._options.limits.cold_seconds)
+        elif self._step > 0:
+            self.note["source"] = self._clock.unit
+            self._close_window("complete")
+            self._finish()
+            if self._options.stop:
+                raise ProgramStopped(0)
+
+    def _keep_whole(self, why: str, *, final: bool = True) -> None:
+        self._watchdog.disarm()
+        steps = self.whole.marked
+        path = self._directory.path / f".start.{self._directory.temporary_trace().name}"
+        activities = self.whole.activities
+        self.whole.keep(path)
+        self.start_trace = {"path": path, "steps": steps, "ended": why, "activities": activities}
+        if final:
+            self.note["source"] = self._clock.unit
+
+    def _finish(self) -> None:
+        self.phase = "done"
+        self._watchdog.disarm()
+        if self.hooks is not None:
+            self.hooks.stop()

@@ -1,0 +1,94 @@
+import os
+import sys
+from typing import Any
+
+import _pytest
+import pluggy
+import pytest
+
+from kinetoscope.capturing.predict import Repeats, predict_repeats
+
+NOT_OURS = tuple(os.path.dirname(module.__file__ or "") for module in (_pytest, pluggy, pytest))
+found: list[Repeats] = []
+
+
+@pytest.fixture(autouse=True)
+def _clear() -> None:
+    found.clear()
+
+
+def look(*_: Any) -> None:
+    # The test's own frames are the user's code here; pytest's loops above them are not.
+    found.append(predict_repeats(sys._getframe(1), NOT_OURS))
+
+
+def unknown() -> Any:
+    return iter([1, 2])
+
+
+def test_no_loop() -> None:
+    look()
+    assert found[0].count == 1
+    assert not found[0].in_loop
+
+
+def test_range() -> None:
+    for _ in range(8):
+        look()
+    assert found[0] == Repeats(8, 8, True)
+
+
+def test_names_and_nesting() -> None:
+    n, items = 3, [1, 2]
+    for _ in range(n):
+        for _ in enumerate(items):
+            look()
+    assert found[0] == Repeats(6, 6, True)
+
+
+def test_the_callers_loop_counts() -> None:
+    def step() -> None:
+        look()
+
+    for _ in range(4):
+        step()
+    assert found[0].count == 4
+
+
+def test_a_loop_around_the_definition_does_not() -> None:
+    made = []
+    for _ in range(5):
+        made.append(lambda: look())  # noqa: PERF401
+    made[0]()
+    assert found[0].count == 1
+
+
+def test_while_is_unknown() -> None:
+    for _ in range(7):
+        while True:
+            look()
+            break
+    assert found[0] == Repeats(None, 7, True)
+
+
+def test_an_iterator_is_unknown_and_is_not_consumed() -> None:
+    seen = 0
+    for _ in unknown():
+        look()
+        seen += 1
+    assert found[0].count is None
+    assert seen == 2
+
+
+def test_comprehension_and_zip() -> None:
+    values = [1, 2, 3]
+    [look(v) for v, _ in zip(values, range(10), strict=False)]
+    assert found[0] == Repeats(3, 3, True)
+
+
+def test_the_else_of_a_loop_is_not_in_it() -> None:
+    for _ in range(9):
+        pass
+    else:
+        look()
+    assert found[0].count == 1

@@ -1,0 +1,175 @@
+"""Programs that compile.
+
+Compiling takes seconds, so captures are shared; KINETOSCOPE_SLOW=1 runs all programs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Capture, Ran, Runner
+
+from conftest import PROGRAMS
+
+QUICK = ("print_break", "recompile_limit", "training", "regional")
+NAMES = sorted(path.stem for path in PROGRAMS.glob("*.py"))
+SLOW = os.environ.get("KINETOSCOPE_SLOW") == "1"
+
+
+@pytest.fixture(scope="session")
+def pairs(shared_runner: Runner) -> dict[str, tuple[Ran, Capture, Capture]]:
+    """Per program: run without us, captured with cold caches, captured again with warm ones."""
+
+    def run(name: str) -> tuple[Ran, Capture, Capture]:
+        script = PROGRAMS / f"{name}.py"
+        plain = shared_runner.python(script)
+        cold = shared_runner.capture(script, name=f"{name}-cold")
+        warm = shared_runner.capture("--no-source", script, name=f"{name}-warm")
+        return plain, cold, warm
+
+    names = NAMES if SLOW else QUICK
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(names, pool.map(run, names), strict=True))
+
+
+@pytest.mark.parametrize("name", NAMES if SLOW else QUICK)
+def test_programs_print_and_end_as_without_us(
+    pairs: dict[str, tuple[Ran, Capture, Capture]], name: str
+) -> None:
+    plain, cold, warm = pairs[name]
+    assert cold.ran.same_as(plain)
+    assert warm.ran.same_as(plain)
+    for capture in (cold, warm):
+        manifest = capture.manifest()
+        assert manifest["status"] == "complete"
+        assert manifest["warnings"] == []
+        assert manifest["window"]["kind"] == "steps"
+        assert manifest["window"]["settled"] is True
+        assert manifest["window"]["steps"] >= 2
+        assert manifest["steps"]["before"]["steps"] >= 1
+        assert not any(path.name.startswith(".") for path in capture.path.iterdir())
+
+
+def test_compilations_are_counted(pairs: dict[str, tuple[Ran, Capture, Capture]]) -> None:
+    for capture in pairs["recompile_limit"][1:]:
+        compilations = capture.manifest()["compilations"]
+        assert compilations["total"] == 2
+        assert compilations["per_step"][:3] == [1, 1, 0]
+        assert json.loads((capture.path / "counters.json").read_text())["stats"]["unique_graphs"] == 2
+        assert "_compile" in (capture.path / "compile_times.txt").read_text()
+
+
+def test_steps_of_each_unit(pairs: dict[str, tuple[Ran, Capture, Capture]]) -> None:
+    assert pairs["training"][1].manifest()["window"]["source"] == "optimizer"
+    regional = pairs["regional"][1]
+    assert regional.manifest()["window"]["source"] == "compiled"
+    # Four compiled blocks are one step.
+    regions = sum(name.startswith("Torch-Compiled Region") for name in regional.names())
+    steps = sum(name.startswith("ProfilerStep#") for name in regional.names())
+    assert regions == 4 * steps
+
+
+def test_kernels_of_the_cpu_are_in_the_trace(pairs: dict[str, tuple[Ran, Capture, Capture]]) -> None:
+    assert any(name.startswith("graph_") for name in pairs["print_break"][1].names())
+
+
+def test_switches_are_listed(pairs: dict[str, tuple[Ran, Capture, Capture]]) -> None:
+    manifest = pairs["print_break"][1].manifest()
+    switches = {switch["name"]: switch for switch in manifest["switches"]}
+    assert switches["compile_log"]["state"] == "on"
+    assert switches["inductor_provenance"] | {"state": "on", "at_end": 1} == switches["inductor_provenance"]
+    assert switches["cpp_kernel_profile"]["at_end"] is True
+    assert switches["cpp_kernel_profile"]["changes_cache_key"]
+    assert any("keys of Inductor's caches" in note for note in manifest["notes"])
+
+
+def test_the_log_holds_breaks_with_and_without_source(pairs: dict[str, tuple[Ran, Capture, Capture]]) -> None:
+    _, cold, warm = pairs["print_break"]
+    for log in (cold.log(), warm.log()):
+        assert "dynamo_graph_break_reason" in log
+        assert "print_break.py:10" in log
+        assert "compilation_metrics" in log
+    assert "y.cos() * 2" in cold.log()
+    for secret in ("y.cos()", 'print(\\"\\"', 'print("")', "def forward", "x.sin()"):
+        assert secret not in warm.log()
+    assert any("holds source code" in note for note in cold.manifest()["notes"])
+    assert any("--no-source" in note for note in warm.manifest()["notes"])
+
+
+NEVER_SETTLES = """\
+import torch
+torch._dynamo.config.recompile_limit = 100
+f = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
+for i in range(40): f(torch.ones(i + 2))
+"""
+
+
+def test_a_program_that_never_settles(runner: Runner) -> None:
+    capture = runner.capture(runner.script(NEVER_SETTLES))
+    manifest = capture.manifest()
+    assert manifest["window"]["settled"] is False
+    assert manifest["window"]["warmup_steps"] == 12
+    assert manifest["compilations"]["per_step"] == [1] * 39
+    assert manifest["window"]["steps"] >= 10
+
+
+COLD = """\
+import torch
+torch.manual_seed(0)
+f = torch.compile(lambda x: (x * 2).relu(), backend="eager")
+for i in range(4): f(torch.ones(4, requires_grad=True)).sum().backward()
+print(torch.rand(1).item())
+"""
+
+
+def test_cold(runner: Runner) -> None:
+    script = runner.script(COLD)
+    capture = runner.capture("--cold", script)
+    assert capture.ran.same_as(runner.python(script))
+    manifest = capture.manifest()
+    window = manifest["window"]
+    assert (window["kind"], window["steps"], window["ended"]) == ("cold", 1, "complete")
+    assert window["throw_away_compile"] | {"device": "cpu", "error": None} == window["throw_away_compile"]
+    assert any("(dynamo_timed)" in name for name in capture.names())
+    assert manifest["compilations"]["total"] == 1
+    assert "_throw_away" not in capture.log()
+
+
+COMPILED_OPTIMIZER = """\
+import torch
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.Adam(net.parameters(), lr=torch.tensor(0.1))
+@torch.compile(backend="eager")
+def update(): optimizer.step()
+for i in range(30):
+    net(torch.ones(2, 4)).sum().backward()
+    update()
+from torch._dynamo.utils import counters
+print(sorted(counters["stats"].items()), dict(counters["frames"]), len(counters["graph_break"]))
+"""
+
+
+def test_dynamo_does_not_see_our_hooks(runner: Runner) -> None:
+    script = runner.script(COMPILED_OPTIMIZER)
+    capture = runner.capture(script)
+    assert capture.ran.same_as(runner.python(script))
+    assert capture.manifest()["window"]["source"] == "compiled"
+    assert "kinetoscope" not in capture.log()
+
+
+def test_the_users_own_log_is_copied(runner: Runner) -> None:
+    script = runner.script(COLD)
+    environment = {"TORCH_TRACE": str(runner.directory / "mine"), "INDUCTOR_PROVENANCE": "0"}
+    capture = runner.capture(script, env=environment)
+    (mine,) = (runner.directory / "mine").iterdir()
+    assert capture.manifest()["files"]["compile_log"] == [f"compile_log/{mine.name}"]
+    assert capture.log() == mine.read_text()
+    switches = {switch["name"]: switch for switch in capture.manifest()["switches"]}
+    assert switches["compile_log"]["state"] == "left"
+    assert switches["inductor_provenance"] | {"state": "left", "value": 0} == switches["inductor_provenance"]
