@@ -40,9 +40,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
             raise InputError("cannot read gone.json: no such file")
         return samples.seed_breaks()
 
-    module = types.ModuleType("kinetoscope.report")
+    module = types.ModuleType("kinetoscope.reporting")
     module.analyse = analyse  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "kinetoscope.report", module)
+    monkeypatch.setitem(sys.modules, "kinetoscope.reporting", module)
     return made
 
 
