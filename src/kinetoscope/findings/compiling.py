@@ -6,6 +6,7 @@ import numpy as np
 
 from kinetoscope.analyses.wording import counted, duration, listed, percent
 from kinetoscope.findings.facts import Facts, severity_of
+from kinetoscope.link.intervals import union_ns
 from kinetoscope.schema import BreakSite, Finding
 from kinetoscope.trace import Category, Int64
 
@@ -137,6 +138,11 @@ def compile_in_window(facts: Facts) -> list[Finding]:
     ]
     span = facts.trace.span_ns
     share = min(1.0, total / span) if span else None
+    steps = facts.links.steps
+    start, end = phases.start_ns[entries], phases.end_ns[entries]
+    # of the steps only what lies in them is a cost: a program may compile before the first
+    both = union_ns(np.append(start, steps.start_ns), np.append(end, steps.end_ns))
+    in_steps = total + union_ns(steps.start_ns, steps.end_ns) - both
     of_window = f" ({percent(share)} of the {duration(span)} recorded)" if share is not None else ""
     return [
         facts.finding(
@@ -147,7 +153,7 @@ def compile_in_window(facts: Facts) -> list[Finding]:
             "Warm up before the profiler starts: call the function for every shape that comes, until"
             " nothing compiles."
             " If it still compiles in later steps, look for recompiles.",
-            total_ns=total,
+            total_ns=in_steps or None,
             severity=severity_of(share),
             rows=phases.rows[order],
         )

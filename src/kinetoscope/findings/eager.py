@@ -34,9 +34,10 @@ def eager_kernels(facts: Facts) -> list[Finding]:
     work = facts.work
     if facts.compiled.verdict not in ("yes", "partly") or facts.kernels is None:
         return []
-    eager = work.of("eager") & ~work.is_communication
+    eager = work.of("eager") & ~work.is_communication & facts.in_steps
     total = int(work.dur_ns[eager].sum())
-    whole = int(work.dur_ns[work.is_kernel & ~work.is_communication & ~work.in_phase].sum())
+    counts = work.is_kernel & ~work.is_communication & ~work.in_phase & facts.in_steps
+    whole = int(work.dur_ns[counts].sum())
     if not total or total < _LITTLE * whole:
         return []
     place = _place_of(facts, eager)
@@ -64,7 +65,7 @@ def eager_kernels(facts: Facts) -> list[Finding]:
 def fallback_op(facts: Facts) -> list[Finding]:
     """Operators inside compiled graphs for which no kernel was generated."""
     work = facts.work
-    fallback = np.flatnonzero(work.of("compiled_fallback"))
+    fallback = np.flatnonzero(work.of("compiled_fallback") & facts.in_steps)
     if not len(fallback):
         return []
     total = int(work.dur_ns[fallback].sum())

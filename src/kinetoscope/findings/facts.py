@@ -16,7 +16,7 @@ from kinetoscope.analyses.wording import duration, percent
 from kinetoscope.link import Links
 from kinetoscope.link.intervals import union_ns
 from kinetoscope.schema import Compiled, Evidence, Finding, FindingCode, GraphBreaks, Kernels, Severity
-from kinetoscope.trace import Int64, Trace
+from kinetoscope.trace import Bool, Int64, Trace
 
 #: events shown for a finding
 _EVENTS = 5
@@ -75,6 +75,18 @@ class Facts:
         """Outermost regions side by side."""
         calls = self.links.regions.calls
         return boundaries(self.links, self.links.steps.at(calls.start_ns) if len(self.links.steps) else None)
+
+    @cached_property
+    def in_steps(self) -> Bool:
+        """Per piece of work: launched in a step (everything, where there are no steps).
+
+        What a program does once before its steps is not a cost of a step.
+        """
+        work, steps = self.work, self.links.steps
+        if not len(steps):
+            return np.ones(len(work.rows), np.bool_)
+        start = self.trace.columns.start_ns[np.maximum(work.launched_from, 0)]
+        return (work.launched_from >= 0) & (steps.at(start) >= 0)
 
     def per_step(self, total_ns: float) -> int | None:
         """A total of the window, spread over its steps."""
