@@ -1,4 +1,4 @@
-"""From inputs to a `Report`: read, link, analyse, find.
+"""From inputs to a `Report`: read, link, join with the compile log, analyse, find.
 
 The module is called ``reporting`` because ``kinetoscope.report`` is the function that users call.
 """
@@ -10,12 +10,17 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from kinetoscope import analyses
+from kinetoscope.analyses import joined_compiles, joined_regions
 from kinetoscope.findings import Facts, find
-from kinetoscope.ingest import find_sources, load_source
+from kinetoscope.findings.log_facts import LogFacts
+from kinetoscope.ingest import load_source
+from kinetoscope.ingest.capture_directory import Capture, Input, LogShelf, find_inputs
+from kinetoscope.ingest.compile_log import CompileLog
 from kinetoscope.link import Links, link
+from kinetoscope.link.logs import LogLinks
 from kinetoscope.link.window import windowed
 from kinetoscope.schema import DeviceInfo, Report, TraceSummary, Versions, WarningNote, Window
-from kinetoscope.trace import Trace
+from kinetoscope.trace import Trace, TraceWarning
 from kinetoscope.window import WindowSpec
 
 #: called with bytes read so far and bytes in all (None: unknown)
@@ -32,14 +37,16 @@ def analyse(
 ) -> Report:
     """The report of one or more inputs; several traces are ranks of one job, reported side by side.
 
+    ``compile_log`` is a TORCH_TRACE log or a directory of them; that of a capture directory is found.
+
     Raises:
         InputError: an input cannot be read.
         UsageError: the window is not in the trace.
     """
-    sources = [source for path in paths for source in find_sources(path)]
+    shelf = LogShelf()
     reports = [
-        report_of(load_source(source, progress=progress, use_store=use_store), window=window)
-        for source in sources
+        _report_of_input(item, shelf, window, progress, use_store=use_store)
+        for item in find_inputs(paths, compile_log)
     ]
     if len(reports) == 1:
         return reports[0]
@@ -48,8 +55,25 @@ def analyse(
     return replace(reports[0], ranks=reports)
 
 
-def report_of(trace: Trace, *, window: WindowSpec | None = None) -> Report:
-    """The report of one trace.
+def _report_of_input(
+    item: Input, shelf: LogShelf, window: WindowSpec | None, progress: Progress | None, *, use_store: bool
+) -> Report:
+    trace = load_source(item.source, progress=progress, use_store=use_store)
+    log, warnings = shelf.log_for(item, trace)
+    return report_of(trace, window=window, log=log, capture=item.capture, warnings=warnings)
+
+
+def report_of(
+    trace: Trace,
+    *,
+    window: WindowSpec | None = None,
+    log: CompileLog | None = None,
+    capture: Capture | None = None,
+    warnings: Sequence[TraceWarning] = (),
+) -> Report:
+    """The report of one trace, with the compile log of its process where there is one.
+
+    ``warnings`` are about the log. A log that cannot be this trace's is left out, and that is one of them.
 
     Raises:
         UsageError: the window is not in the trace.
@@ -58,13 +82,31 @@ def report_of(trace: Trace, *, window: WindowSpec | None = None) -> Report:
     chosen: Window | None = None
     if window is not None:
         links, chosen = windowed(links, window)
-    return _report(links, chosen)
+    facts, warnings = facts_of(links, log, capture, warnings)
+    return _report(facts, chosen, warnings)
 
 
-def _report(links: Links, window: Window | None) -> Report:
+def facts_of(
+    links: Links,
+    log: CompileLog | None,
+    capture: Capture | None = None,
+    warnings: Sequence[TraceWarning] = (),
+) -> tuple[Facts, tuple[TraceWarning, ...]]:
+    """The facts of a trace, joined with its log, and what should be said about the log."""
     facts = Facts.of(links)
-    return Report(
-        trace=summary(links.trace, window),
+    if log is None:
+        return facts, tuple(warnings)
+    join = LogLinks(links, log)
+    if join.mismatch is not None:
+        message = f"the compile log was left out: {join.mismatch}"
+        return facts, (*warnings, TraceWarning("compile-log-mismatch", message))
+    return LogFacts.joined(facts, join, capture), tuple(warnings)
+
+
+def _report(facts: Facts, window: Window | None, warnings: Sequence[TraceWarning]) -> Report:
+    links = facts.links
+    report = Report(
+        trace=summary(links.trace, window, warnings),
         steps=analyses.steps(links),
         compiled=facts.compiled,
         regions=analyses.regions(links),
@@ -81,10 +123,28 @@ def _report(links: Links, window: Window | None) -> Report:
         cuda_graphs=analyses.cuda_graphs(links),
         findings=find(facts),
     )
+    return _joined(report, facts) if isinstance(facts, LogFacts) else report
 
 
-def summary(trace: Trace, window: Window | None = None) -> TraceSummary:
-    """What was read."""
+def _joined(report: Report, facts: LogFacts) -> Report:
+    """The report with the parts that the log knows better."""
+    join, capture = facts.join, facts.capture
+    skips = None if capture is None else capture.cudagraph_skips
+    table = None if capture is None else capture.compile_times
+    return replace(
+        report,
+        regions=joined_regions.regions(report.regions, facts.breaks),
+        graphs=joined_compiles.graphs(join),
+        recompiles=joined_compiles.recompiles(facts.recompiled),
+        compile_time=joined_compiles.compile_time(join, facts.compiling, table),
+        cuda_graphs=joined_regions.cuda_graphs(report.cuda_graphs, join.log, skips),
+    )
+
+
+def summary(
+    trace: Trace, window: Window | None = None, warnings: Sequence[TraceWarning] = ()
+) -> TraceSummary:
+    """What was read; ``warnings`` come on top of those of the trace."""
     info = trace.info
     return TraceSummary(
         path=info.path,
@@ -105,6 +165,6 @@ def summary(trace: Trace, window: Window | None = None) -> TraceSummary:
         window=window,
         warnings=[
             WarningNote(code=warning.code, message=warning.message, count=warning.count)
-            for warning in info.warnings
+            for warning in (*info.warnings, *warnings)
         ],
     )
