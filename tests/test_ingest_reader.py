@@ -28,7 +28,7 @@ def read(data: bytes, chunk: int | None = None, monkeypatch: pytest.MonkeyPatch 
         if chunk is not None:
             patch.setattr(reader, "CHUNK_BYTES", chunk)
             patch.setattr(reader, "_WINDOW_BYTES", max(64, chunk // 2))
-        with closing(StreamText(lambda: iter(blocks), again=True)) as text:
+        with closing(StreamText(lambda: iter(blocks))) as text:
             return read_document(text)
 
 
@@ -145,7 +145,7 @@ def events_of(document: bytes) -> list[dict[str, Any]]:
 @given(documents())
 def test_raw_events_are_read_again(document: bytes) -> None:
     reading = read(document, 200)
-    source = ExtentArgs(lambda: StreamText(lambda: iter([document]), again=True), reading.extents)
+    source = ExtentArgs(lambda: StreamText(lambda: iter([document])), reading.extents)
     events = events_of(document)
     order = list(range(len(events)))
     random.Random(0).shuffle(order)
@@ -266,7 +266,7 @@ def test_a_broken_event_is_lost_alone() -> None:
         assert reading.notes["repaired-quotes"] == 1
         assert reading.notes["repaired-escape"] == 2
         assert reading.complete
-        source = ExtentArgs(lambda: StreamText(lambda: iter([document]), again=True), reading.extents)
+        source = ExtentArgs(lambda: StreamText(lambda: iter([document])), reading.extents)
         assert source([119, 120, 198])[0]["name"] == 'say "hi", or not'
         assert source([120])[0]["dur"] is None
         assert source([198])[0]["name"] == "n199"

@@ -53,7 +53,7 @@ def load_source(source: Source, *, progress: Progress | None = None, use_store: 
 
 def _read(source: Source, progress: Progress | None) -> tuple[Reading, str | None]:
     with closing(source.open()) as text:
-        reading = read_document(text, decoder_for(text.progress[1]), progress)
+        reading = read_document(text, decoder_for(text.expected_bytes), progress)
         return reading, text.ends_early
 
 

@@ -1,37 +1,46 @@
 """From a path to the texts in it. Content decides what a file is, never its name.
 
 Plain JSON, gzip (of one or several members), zip and tar (gzipped or not) are told by their first
-bytes. Archives and directories give one text a trace in them: the ranks of one job.
+bytes. Archives and directories give one text a trace in them: the ranks of one job. What is no
+trace in them (manifests, logs, scripts) is left out.
 """
 
 from __future__ import annotations
 
-import io
+import contextlib
+import json
 import os
+import shutil
 import stat
 import sys
-import tarfile
-import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, Protocol
 
-from isal import igzip, igzip_lib, isal_zlib
+from kinetoscope.errors import InputError, NotATraceError
+from kinetoscope.ingest.archives import HEAD_BYTES, Member, tar_members, worth_reading, zip_members
+from kinetoscope.ingest.document import NeedMoreError, find_events
+from kinetoscope.ingest.text import FileText, StreamText, Text, shown
+from kinetoscope.ingest.unpack import (
+    GZIP,
+    GZIP_RATIO,
+    ZIP,
+    FullFile,
+    gunzip,
+    is_tar,
+    refuse_others,
+    text_blocks,
+)
 
-from kinetoscope.errors import InputError
-from kinetoscope.ingest.text import EndsEarlyError, FileText, StreamText, Text
-
-# the package's types call its exception class an instance
-_DAMAGED_GZIP = cast("type[Exception]", igzip_lib.IsalError)
-_DAMAGED_TAR = (OSError, EOFError, tarfile.TarError, _DAMAGED_GZIP)
-_BLOCK_BYTES = 1 << 20
-_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
-_TAR_MAGIC_AT, _TAR_MAGIC = 257, b"ustar"
-_TRACE_ENDINGS = (".json", ".json.gz", ".zip", ".tar.gz", ".tgz", ".tar", ".gz")
-#: files of a capture directory that are JSON and no traces
-_NOT_TRACES = frozenset({"manifest.json", "counters.json", "cudagraph_skips.json", "facts.json"})
-MANIFEST = "manifest.json"
+_SNIFFED_BYTES = 512
+#: an empty or unreadable file of such a name, among others, was meant to be a trace
+_TRACE_ENDINGS = (".json", ".json.gz", ".zip", ".tar.gz", ".tgz", ".tar")
+_CAPTURE_SCHEMA = "kinetoscope.capture/"
+_COPY_BYTES = 1 << 20
+_STANDARD_INPUT = "standard input"
 
 
 class OpenText(Protocol):
@@ -45,8 +54,8 @@ class OpenText(Protocol):
 class Source:
     """One trace in an input.
 
-    ``label`` names it for people, ``file`` is the file on disk it is or is in (None: standard
-    input), ``member`` its name inside an archive.
+    ``label`` is its path, with the member of an archive after a colon; ``file`` is the file on
+    disk it is or is in (None: it came through a pipe), ``member`` its name inside an archive.
     """
 
     label: str
@@ -62,219 +71,233 @@ def find_sources(path: str) -> list[Source]:
         InputError: it is missing, cannot be read, or holds no trace.
     """
     if path == "-":
-        return [_standard_input()]
+        return _piped(_standard_input(), _STANDARD_INPUT)
     where = Path(path)
     try:
-        mode = os.stat(where).st_mode
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            return _directory(where)
+        if stat.S_ISFIFO(mode):
+            with open(where, "rb") as pipe:
+                return _piped(pipe, path)
+        if not stat.S_ISREG(mode):
+            raise InputError(f"cannot read {shown(path)}: it is a {_kind(mode)}, not a file")
+        return _file(where)
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    if stat.S_ISDIR(mode):
-        return _directory(where)
-    if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
-        raise InputError(f"cannot read {path}: it is a {_kind(mode)}, not a file")
-    return _file(where, is_pipe=stat.S_ISFIFO(mode))
+        raise InputError(f"cannot read {shown(path)}: {error.strerror or error}") from None
+    except ValueError as error:  # a zero byte in the name
+        raise InputError(f"cannot read {shown(path)}: {error}") from None
 
 
-def _directory(where: Path) -> list[Source]:
-    try:
-        names = sorted(os.listdir(where))
-    except OSError as error:
-        raise InputError(f"cannot read {where}: {error.strerror or error}") from None
-    chosen = [
-        where / name
-        for name in names
-        if name.lower().endswith(_TRACE_ENDINGS)
-        and name not in _NOT_TRACES
-        and not name.endswith((".reference.json", ".facts.json", ".log.gz"))
-        and (where / name).is_file()
-    ]
-    if not chosen:
-        raise InputError(
-            f"no trace in the directory {where}: expected .json, .json.gz, .zip or .tar.gz files"
-        )
-    return [source for path in chosen for source in _file(path, is_pipe=False)]
+def _file(where: Path, label: str | None = None) -> list[Source]:
+    """The traces in a file, which is called ``label`` where its path would tell nothing.
 
-
-def _file(where: Path, *, is_pipe: bool) -> list[Source]:
-    if is_pipe:
-        return [Source(str(where), None, None, lambda: _sniffed_stream(open(where, "rb")))]
-    try:
-        with open(where, "rb") as file:
-            head = file.read(512)
-            size = os.fstat(file.fileno()).st_size
-    except OSError as error:
-        raise InputError(f"cannot read {where}: {error.strerror or error}") from None
+    Raises:
+        OSError: it cannot be read.
+        InputError: as `find_sources`.
+    """
+    label = str(where) if label is None else label
+    name = shown(label)
+    with open(where, "rb") as file:
+        head = file.read(_SNIFFED_BYTES)
+        size = os.fstat(file.fileno()).st_size
     if not head:
-        raise InputError(f"{where} is empty (0 bytes); was the profiler's export interrupted?")
-    if head.startswith(_ZIP):
-        return _zip(where)
-    if head.startswith(_GZIP):
-        if _is_tar(_first_block(where)):
-            return _tar(where, gzipped=True)
-        return [Source(str(where), where, None, lambda: gzip_text(where, size))]
-    if _is_tar(head):
-        return _tar(where, gzipped=False)
-    return [Source(str(where), where, None, lambda: FileText(where))]
+        raise InputError(f"{name} is empty (0 bytes); was the profiler's export interrupted?")
+    if head.startswith(ZIP):
+        return _members(where, label, zip_members(where, name))
+    if head.startswith(GZIP):
+        if is_tar(_start_of_gzip(where, name)):
+            return _members(where, label, tar_members(where, name, gzipped=True))
+        return [Source(label, where, None, lambda: _gzip_text(where, name, size))]
+    if is_tar(head):
+        return _members(where, label, tar_members(where, name, gzipped=False))
+    refuse_others(head, name)
+    return [Source(label, where, None, lambda: FileText(where))]
 
 
-def gzip_text(where: Path, size: int | None) -> StreamText:
-    """The text of a gzip file."""
+def _gzip_text(where: Path, name: str, size: int) -> StreamText:
     holder: list[StreamText] = []
 
     def blocks() -> Iterator[bytes]:
         with open(where, "rb") as file:
-            for block in _gunzip(file, str(where)):
+
+            def consumed() -> None:
                 if holder:
                     holder[0].consumed = file.tell()
-                yield block
 
-    text = StreamText(blocks, again=True, total=size)
+            yield from text_blocks(file, name, consumed)
+
+    text = StreamText(blocks, total=size, expected_bytes=size * GZIP_RATIO)
     holder.append(text)
     return text
 
 
-def _gunzip(file: IO[bytes], name: str) -> Iterator[bytes]:
-    engine = isal_zlib.decompressobj(wbits=31)
-    data = file.read(_BLOCK_BYTES)
-    seen = False
-    while data:
-        try:
-            block = engine.decompress(data)
-        except _DAMAGED_GZIP as error:
-            if not seen:
-                raise InputError(f"cannot read {name}: damaged gzip data ({error})") from None
-            raise EndsEarlyError(f"the gzip data is damaged ({error})") from None
-        if block:
-            seen = True
-            yield block
-        if engine.eof:
-            data = engine.unused_data.lstrip(b"\0")
-            if not data:
-                data = file.read(_BLOCK_BYTES).lstrip(b"\0")
-            if not data:
-                return
-            if not data.startswith(_GZIP[: len(data)]):
-                return  # bytes after the last member are no part of it
-            engine = isal_zlib.decompressobj(wbits=31)
-        else:
-            data = file.read(_BLOCK_BYTES)
-    if not engine.eof:
-        raise EndsEarlyError("the gzip data ends early")
-
-
-def _first_block(where: Path) -> bytes:
+def _start_of_gzip(where: Path, name: str) -> bytes:
     with open(where, "rb") as file:
+        return FullFile(gunzip(file, name)).read(_SNIFFED_BYTES)
+
+
+def _members(where: Path, label: str, members: Sequence[Member]) -> list[Source]:
+    def source(member: Member) -> Source:
+        def open_text() -> Text:
+            return StreamText(member.open_blocks, expected_bytes=member.expected_bytes)
+
+        return Source(f"{label}:{member.name}", where, member.name, open_text)
+
+    found = [(source(member), _looks(member.head, whole=len(member.head) < HEAD_BYTES)) for member in members]
+    return _traces_among(found, f"{shown(label)}: none of its {len(members)} files is one")
+
+
+def _directory(where: Path) -> list[Source]:
+    captured = _captured(where)
+    if captured is not None:
+        return [source for path in captured for source in _file(path)]
+    found: list[tuple[Source, int]] = []
+    seen: set[str] = set()
+    files = [where / name for name in sorted(os.listdir(where)) if worth_reading(name)]
+    for path in files:
+        real = os.path.realpath(path)
+        if real in seen or not path.is_file():  # a link to a file that counts already
+            continue
+        seen.add(real)
+        named = path.name.lower().endswith(_TRACE_ENDINGS)
         try:
-            return next(iter(_gunzip(file, str(where))), b"")
-        except EndsEarlyError:
-            return b""
+            found += [(source, _sniffed(source)) for source in _file(path)]
+        except OSError as error:
+            if named:
+                raise InputError(f"cannot read {shown(path)}: {error.strerror or error}") from None
+        except NotATraceError:
+            pass  # an archive of other things
+        except InputError:
+            if named:
+                raise
+    if not seen:
+        below = any(path.is_dir() for path in where.iterdir())
+        raise InputError(
+            f"no trace in the directory {shown(where)}: it has no files"
+            + ("; give one of the directories in it" if below else "")
+        )
+    return _traces_among(found, f"the directory {shown(where)}: none of its {len(seen)} files is one")
 
 
-def _is_tar(head: bytes) -> bool:
-    return head[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)] == _TAR_MAGIC
+def _captured(where: Path) -> list[Path] | None:
+    """The traces that a capture directory's manifests (one a rank) name; None if it is no such directory."""
+    found: list[Path] = []
+    captures = 0
+    for path in sorted(where.glob("manifest*.json")):
+        try:
+            manifest = json.loads(path.read_bytes())
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(manifest, dict) or not str(manifest.get("schema")).startswith(_CAPTURE_SCHEMA):
+            continue
+        captures += 1
+        files = manifest.get("files")
+        name = files.get("trace") if isinstance(files, dict) else None
+        if isinstance(name, str) and name:
+            found.append(where / os.path.basename(name))
+    if not captures:
+        return None
+    if not found:
+        raise InputError(f"the capture in {shown(where)} has no trace; was the program killed?")
+    return found
 
 
-def _zip(where: Path) -> list[Source]:
+#: is a trace, may be one (the part that was looked at does not tell), is something else
+_IS, _MAY_BE, _IS_NOT = 2, 1, 0
+
+
+def _looks(head: bytes, *, whole: bool) -> int:
+    """Whether a text that starts so is a trace; one without a start counts, so that it is complained of."""
+    if not head:
+        return _IS
     try:
-        with zipfile.ZipFile(where) as archive:
-            members = [m for m in archive.infolist() if not m.is_dir() and _looks_like_trace(m.filename)]
-    except (OSError, zipfile.BadZipFile) as error:
-        raise InputError(f"cannot read {where}: damaged zip file ({error})") from None
-    if not members:
-        raise InputError(f"no trace in {where}: expected .json or .json.gz members")
-
-    def opener(member: zipfile.ZipInfo) -> OpenText:
-        def open_text() -> Text:
-            def blocks() -> Iterator[bytes]:
-                try:
-                    with zipfile.ZipFile(where) as archive, archive.open(member) as file:
-                        yield from _maybe_gunzip(file, f"{where}:{member.filename}")
-                except RuntimeError as error:  # encrypted
-                    raise InputError(f"cannot read {where}:{member.filename}: {error}") from None
-                except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-                    raise EndsEarlyError(f"the zip member is damaged ({error})") from None
-
-            return StreamText(blocks, again=True, total=None)
-
-        return open_text
-
-    return [Source(f"{where}:{m.filename}", where, m.filename, opener(m)) for m in members]
+        opening = find_events(head, whole=whole)
+    except NeedMoreError:
+        return _MAY_BE
+    except NotATraceError:
+        return _IS_NOT
+    return _IS if not opening.is_array or b'"ph"' in head else _IS_NOT
 
 
-def _tar(where: Path, *, gzipped: bool) -> list[Source]:
-    def open_archive() -> tarfile.TarFile:
-        if not gzipped:
-            return tarfile.open(where, "r:")
-        unpacked = cast("IO[bytes]", igzip.IGzipFile(where, "rb"))  # type: ignore[no-untyped-call]
-        return tarfile.open(fileobj=unpacked, mode="r|")
-
-    names: list[str] = []
+def _sniffed(source: Source) -> int:
     try:
-        with open_archive() as archive:
-            # one at a time: the names before a damaged place count
-            names.extend(m.name for m in archive if m.isfile() and _looks_like_trace(m.name))
-    except _DAMAGED_TAR as error:
-        if not names:
-            raise InputError(f"cannot read {where}: damaged tar file ({error})") from None
-    if not names:
-        raise InputError(f"no trace in {where}: expected .json or .json.gz members")
-
-    def opener(name: str) -> OpenText:
-        def open_text() -> Text:
-            def blocks() -> Iterator[bytes]:
-                try:
-                    with open_archive() as archive:
-                        for member in archive:
-                            if member.name == name and (file := archive.extractfile(member)) is not None:
-                                yield from _maybe_gunzip(file, f"{where}:{name}")
-                                return
-                except _DAMAGED_TAR as error:
-                    raise EndsEarlyError(f"the tar file is damaged ({error})") from None
-
-            return StreamText(blocks, again=True, total=None)
-
-        return open_text
-
-    return [Source(f"{where}:{name}", where, name, opener(name)) for name in names]
+        with contextlib.closing(source.open()) as text:
+            head = text.read_at(0, HEAD_BYTES)
+    except InputError:
+        return _IS
+    return _looks(head, whole=len(head) < HEAD_BYTES)
 
 
-def _looks_like_trace(name: str) -> bool:
-    base = os.path.basename(name)
-    return base.lower().endswith((".json", ".gz")) and base not in _NOT_TRACES and not base.startswith("._")
+def _traces_among(found: Sequence[tuple[Source, int]], where: str) -> list[Source]:
+    for wanted in (_IS, _MAY_BE):
+        chosen = [source for source, looks in found if looks == wanted]
+        if chosen:
+            return chosen
+    if len(found) == 1:
+        return [found[0][0]]  # reading it says what it is
+    raise NotATraceError(f"no trace in {where} (a trace is JSON with 'traceEvents', plain or gzipped)")
 
 
-def _maybe_gunzip(file: IO[bytes], name: str) -> Iterator[bytes]:
-    head = file.read(2)
-    whole: Any = _Chained(head, file)
-    if head == _GZIP:
-        yield from _gunzip(whole, name)
-        return
-    while block := whole.read(_BLOCK_BYTES):
-        yield block
+def _standard_input() -> IO[bytes]:
+    stream: Any = getattr(sys.stdin, "buffer", None)
+    if stream is None or stream.closed:
+        raise InputError("cannot read standard input: it is closed")
+    found: IO[bytes] = stream
+    return found
 
 
-def _standard_input() -> Source:
-    return Source("standard input", None, None, lambda: _sniffed_stream(sys.stdin.buffer))
+def _piped(pipe: IO[bytes], label: str) -> list[Source]:
+    """What comes through a pipe is put in a file first: archives, and args asked for later, need it again."""
+    try:
+        head = pipe.read(_SNIFFED_BYTES)
+        if not head:
+            raise InputError(f"{shown(label)} is empty: nothing came through the pipe")
+        if not head.startswith((ZIP, GZIP)) and not is_tar(head):
+            _refuse_at_once(head, shown(label))
+        descriptor, name = tempfile.mkstemp(prefix="kinetoscope-")
+        forget = _Forget(name)
+        with open(descriptor, "wb") as copy:
+            copy.write(head)
+            shutil.copyfileobj(pipe, copy, _COPY_BYTES)
+        sources = _file(Path(name), label)
+    except OSError as error:
+        raise InputError(f"cannot read {shown(label)}: {error.strerror or error}") from None
+    return [replace(source, file=None, open=_Kept(source.open, forget)) for source in sources]
 
 
-def _sniffed_stream(file: IO[bytes]) -> Text:
-    def blocks() -> Iterator[bytes]:
-        yield from _maybe_gunzip(file, "standard input")
+def _refuse_at_once(head: bytes, name: str) -> None:
+    """Refuse what cannot be a trace before all of it has come."""
+    refuse_others(head, name)
+    try:
+        find_events(head, whole=False)
+    except NeedMoreError:
+        pass
+    except NotATraceError as error:
+        raise NotATraceError(f"{name}: {error}") from None
 
-    return StreamText(blocks, again=False, total=None)
+
+class _Forget:
+    """Deletes a temporary file when nobody can ask for it any more."""
+
+    def __init__(self, name: str) -> None:
+        weakref.finalize(self, _delete, name)
 
 
-class _Chained(io.RawIOBase):
-    """A stream with some bytes of its own in front."""
+def _delete(name: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(name)
 
-    def __init__(self, head: bytes, file: IO[bytes]) -> None:
-        self._head = head
-        self._file = file
 
-    def read(self, size: int = -1) -> bytes:
-        """The head first, then the stream."""
-        head, self._head = self._head, b""
-        return head + (self._file.read(size) or b"")
+@dataclass(frozen=True)
+class _Kept:
+    """Opens a text in a temporary file, which stays as long as this does."""
+
+    how: Callable[[], Text]
+    forget: _Forget
+
+    def __call__(self) -> Text:
+        return self.how()
 
 
 def _kind(mode: int) -> str:
@@ -282,8 +305,10 @@ def _kind(mode: int) -> str:
         (stat.S_ISSOCK, "socket"),
         (stat.S_ISCHR, "device"),
         (stat.S_ISBLK, "device"),
-        (stat.S_ISLNK, "link"),
     ):
         if test(mode):
             return name
     return "special file"
+
+
+__all__ = ["OpenText", "Source", "find_sources"]

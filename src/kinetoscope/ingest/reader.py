@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,8 @@ from kinetoscope.errors import EmptyTraceError
 from kinetoscope.ingest import document
 from kinetoscope.ingest.assemble import Body, Gathered, build
 from kinetoscope.ingest.document import BORDER, NeedMoreError, Opening
-from kinetoscope.ingest.events import EventColumns, MalformedError, decode
+from kinetoscope.ingest.events import EventColumns
+from kinetoscope.ingest.forms import MalformedError
 from kinetoscope.ingest.repair import decode_mended, mend_tokens, salvage, strip_comma
 from kinetoscope.ingest.text import Text
 
@@ -54,10 +55,12 @@ class Piece:
 
 
 #: decodes pieces, in order, perhaps ahead and elsewhere: columns, or None where a piece is malformed
-DecodePieces = Callable[[Text, Iterator[Piece]], Iterator[tuple[Piece, "EventColumns | None"]]]
+DecodePieces = Callable[[Text, Iterator[Piece]], Generator[tuple[Piece, "EventColumns | None"], None, None]]
 
 
-def decode_here(text: Text, pieces: Iterator[Piece]) -> Iterator[tuple[Piece, EventColumns | None]]:
+def decode_here(
+    text: Text, pieces: Iterator[Piece]
+) -> Generator[tuple[Piece, EventColumns | None], None, None]:
     """Decode piece by piece in this process."""
     for piece in pieces:
         try:
@@ -78,10 +81,11 @@ def read_document(
     """
     opening = _open(text)
     run = _Run(text, progress)
-    with closing(_Splitter(text, opening.start)) as splitter:
-        for piece, columns in decode_pieces(text, splitter.pieces()):
+    splitter = _Splitter(text, opening.start)
+    with closing(decode_pieces(text, splitter.pieces())) as decoded:
+        for piece, columns in decoded:
             run.take(piece, columns)
-        trailer, closed = run.finish(splitter.tail, is_array=opening.is_array)
+    trailer, closed = run.finish(splitter.tail, is_array=opening.is_array)
     notes = dict(run.gathered.notes)
     if opening.header_damaged:
         notes["header-damaged"] = 1
@@ -142,9 +146,6 @@ class _Splitter:
                 return None
             look_at += window - min(512, window // 2)  # a border may straddle two windows
             window = min(window * 2, max(_WINDOW_BYTES, CHUNK_BYTES))
-
-    def close(self) -> None:
-        """Stop splitting."""
 
 
 class _Run:
@@ -285,6 +286,7 @@ class ExtentArgs:
         with closing(self._open_text()) as text:
             for number in sorted(wanted):
                 extent = self._extents[number]
+                text.release(extent.offset)  # they are read front to back
                 raws = _raw_events(text.read_at(extent.offset, extent.length), extent)
                 for event in wanted[number]:
                     found[event] = _object(raws[event - extent.first_event])
@@ -292,7 +294,7 @@ class ExtentArgs:
 
 
 def _raw_events(data: bytes, extent: Extent) -> list[bytes]:
-    from kinetoscope.ingest.events import raw_events
+    from kinetoscope.ingest.forms import raw_events
 
     if extent.salvaged:
         texts = [text for text, _ in salvage(data, final=True).pieces]
@@ -320,4 +322,4 @@ def _object(raw: bytes) -> dict[str, Any]:
     return {}
 
 
-__all__ = ["Extent", "ExtentArgs", "Piece", "Reading", "decode", "decode_here", "read_document"]
+__all__ = ["Extent", "ExtentArgs", "Piece", "Reading", "decode_here", "read_document"]

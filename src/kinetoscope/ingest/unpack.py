@@ -1,0 +1,191 @@
+"""Bytes of a container to blocks of text: gzip of any number of members, and gzip in gzip."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Protocol, cast
+
+from isal import igzip_lib, isal_zlib
+
+from kinetoscope.errors import InputError
+from kinetoscope.ingest.text import EndsEarlyError
+
+GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
+#: how much longer a trace is than its gzip file, at the least (10 to 20 times is usual)
+GZIP_RATIO = 8
+#: what unpacking raises where the data is damaged; the package's types call its class an instance
+DAMAGED: tuple[type[Exception], ...] = (
+    cast("type[Exception]", igzip_lib.IsalError),
+    zlib.error,
+    EOFError,
+    OSError,
+)
+#: small pieces: what the engine leaves over of one is copied at every call
+_READ_BYTES = 128 << 10
+_BLOCK_BYTES = 1 << 20
+_NESTED = 3
+_TAR_MAGIC_AT, _TAR_MAGIC = 257, b"ustar"
+_OTHER_PACKERS = (
+    (b"BZh", "bzip2", "bunzip2"),
+    (b"\xfd7zXZ\0", "xz", "unxz"),
+    (b"\x28\xb5\x2f\xfd", "zstd", "unzstd"),
+    (b"\x04\x22\x4d\x18", "lz4", "unlz4"),
+    (b"7z\xbc\xaf\x27\x1c", "7-Zip", "7z x"),
+    (b"Rar!", "RAR", "unrar x"),
+)
+_WIDE = (b"\xff\xfe", b"\xfe\xff", b"{\0", b"[\0", b"\0{", b"\0[", b"\0\0\xfe\xff", b"\0\0\0{", b"\0\0\0[")
+
+
+class Readable(Protocol):
+    """A file, as far as it is needed here."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to ``size`` bytes; none at the end."""
+
+
+def is_tar(head: bytes) -> bool:
+    """Whether a file that starts so is a tar archive."""
+    return head[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)] == _TAR_MAGIC
+
+
+def refuse_others(head: bytes, name: str) -> None:
+    """Name the formats that are recognised, and that are not read.
+
+    Raises:
+        InputError: it is one of them.
+    """
+    for magic, packer, command in _OTHER_PACKERS:
+        if head.startswith(magic):
+            raise InputError(f"cannot read {name}: it is packed with {packer}; unpack it first ({command})")
+    if head.startswith(_WIDE):
+        raise InputError(
+            f"cannot read {name}: it is text in UTF-16 or UTF-32; convert it to UTF-8 first "
+            "(iconv -f UTF-16 -t UTF-8)"
+        )
+
+
+def text_blocks(file: Readable, name: str, consumed: Callable[[], None] | None = None) -> Iterator[bytes]:
+    """The text in a file that is plain or gzipped, as often as it may be.
+
+    Raises:
+        InputError: nothing of it can be unpacked.
+        EndsEarlyError: the rest of it cannot.
+    """
+    source: Readable = Chained(b"", file)
+    for _ in range(_NESTED):
+        head = source.read(len(GZIP))
+        source = Chained(head, source)
+        if head != GZIP:
+            break
+        source = BlockFile(gunzip(source, name, consumed))
+        consumed = None
+    head = source.read(16)
+    refuse_others(head, name)
+    source = Chained(head, source)
+    while block := source.read(_BLOCK_BYTES):
+        yield block
+
+
+def gunzip(file: Readable, name: str, consumed: Callable[[], None] | None = None) -> Iterator[bytes]:
+    """The text of every member of a gzip file; zeros and garbage after the last are no part of it."""
+    engine = isal_zlib.decompressobj(wbits=31)
+    data = file.read(_READ_BYTES)
+    seen = False
+    while data:
+        try:
+            block = engine.decompress(data, _BLOCK_BYTES)
+        except DAMAGED as error:
+            if not seen:
+                raise InputError(f"cannot read {name}: damaged gzip data ({error})") from None
+            raise EndsEarlyError(f"the gzip data is damaged ({error})") from None
+        if consumed is not None:
+            consumed()
+        if block:
+            seen = True
+            yield block
+        if engine.eof:
+            data = engine.unused_data.lstrip(b"\0")
+            while not data and (more := file.read(_READ_BYTES)):
+                data = more.lstrip(b"\0")
+            if len(data) == 1:
+                data += file.read(_READ_BYTES)
+            if not data.startswith(GZIP):
+                return
+            engine = isal_zlib.decompressobj(wbits=31)
+        else:
+            data = engine.unconsumed_tail or file.read(_READ_BYTES)
+    while block := _flushed(engine):
+        yield block
+    if not engine.eof:
+        raise EndsEarlyError("the gzip data ends early")
+
+
+def _flushed(engine: isal_zlib.Decompress) -> bytes:
+    """What the engine still holds of data that broke off."""
+    try:
+        return b"" if engine.eof else engine.decompress(b"", _BLOCK_BYTES)
+    except DAMAGED:
+        return b""
+
+
+class Chained:
+    """A file with some bytes of its own in front."""
+
+    def __init__(self, head: bytes, file: Readable) -> None:
+        self._head = head
+        self._file = file
+
+    def read(self, size: int, /) -> bytes:
+        """The head first, then the file."""
+        if not self._head:
+            return self._file.read(size)
+        head, self._head = self._head, b""
+        return head + self._file.read(max(1, size - len(head)))
+
+
+class BlockFile:
+    """A file made of blocks; reads never join two, so that blocks pass through as they are."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._rest = b""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to ``size`` bytes, and at least one before the end."""
+        block = self._rest or next(self._blocks, b"")
+        self._rest = block[size:]
+        return block[:size]
+
+
+class FullFile(BlockFile):
+    """A file made of blocks whose reads are full, as archive readers expect.
+
+    It simply ends where the blocks break off: the reader of the archive sees what is missing.
+    """
+
+    def read(self, size: int, /) -> bytes:
+        """``size`` bytes; fewer only at the end."""
+        parts = []
+        with contextlib.suppress(EndsEarlyError):
+            while size > 0 and (part := super().read(size)):
+                parts.append(part)
+                size -= len(part)
+        return b"".join(parts)
+
+
+__all__ = [
+    "DAMAGED",
+    "GZIP",
+    "GZIP_RATIO",
+    "ZIP",
+    "BlockFile",
+    "Chained",
+    "FullFile",
+    "Readable",
+    "gunzip",
+    "is_tar",
+    "refuse_others",
+    "text_blocks",
+]
