@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from kinetoscope.ingest.document import BORDER
-from kinetoscope.ingest.events import EventColumns, MalformedError, decode
+from kinetoscope.ingest.events import EventColumns, decode
+from kinetoscope.ingest.forms import MalformedError
 
 #: strings whole, then whatever bare word JSON does not know
 _TOKENS = re.compile(
