@@ -119,29 +119,43 @@ class JoinedBreaks:
         return owner[calls.label[self.nesting.continuations]]
 
     def _hits(self, site: LogBreakSite) -> int | None:
-        """Calls of its continuation; where a callee's own continuation is unknown, those of its callers'.
+        """How often the break was passed: calls of its continuation, else of its callers' continuations.
 
-        One pass calls one continuation of each frame that was left, so frames are not added up.
+        A continuation that had nothing to compile leaves no region; then the calls of what met the break
+        count, since whatever is compiled up to a break passes it in every call. One pass calls one region of
+        each frame that was left, so frames are not added up.
         """
-        if site.kind in ("skipped_frame", "limit"):
+        if site.kind in ("skipped_frame", "limit") or not len(self.join.links.regions.calls):
             return None
-        for ids in (site.continuation_ids, site.outer_continuation_ids):
+        after = {*site.continuation_ids, *site.outer_continuation_ids}
+        before = [compile_id for compile_id in site.region_ids if compile_id not in after]
+        for ids, resumes in (
+            (site.continuation_ids, True),
+            (site.outer_continuation_ids, True),
+            (before, False),
+        ):
             by_frame: dict[str, int] = {}
-            for compile_id in ids:
+            for compile_id in filter(self._leaves_regions, ids):
                 frame = frame_of(compile_id)
-                by_frame[frame] = by_frame.get(frame, 0) + self._calls_of(compile_id)
+                by_frame[frame] = by_frame.get(frame, 0) + self._calls_of(compile_id, resumes=resumes)
             if by_frame:
                 return max(by_frame.values())
         return None
 
-    def _calls_of(self, compile_id: str) -> int:
-        """Calls of a continuation; ids start again after a reset, so its code has to be one as well."""
+    def _leaves_regions(self, compile_id: str) -> bool:
+        """Whether a compilation of this id made code that runs as a region."""
+        return any(
+            item.ops is not None or item.guards is not None for item in self.join.log.with_id(compile_id)
+        )
+
+    def _calls_of(self, compile_id: str, *, resumes: bool) -> int:
+        """Calls of a compile id; ids start again after a reset, so a continuation has to be one."""
         calls = self.join.links.regions.calls
         if compile_id not in calls.labels:
             return 0
         ran = self.join.of_region_call[calls.label == calls.labels.index(compile_id)]
         items = self.join.log.compilations
-        return sum(1 for number in ran.tolist() if number >= 0 and items[number].resumes_line is not None)
+        return sum(1 for n in ran.tolist() if n >= 0 and (not resumes or items[n].resumes_line is not None))
 
 
 def _reported(each: JoinedSite, steps: int | None) -> BreakSite:

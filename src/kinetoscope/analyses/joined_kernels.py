@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from msgspec.structs import replace
 
+from kinetoscope.analyses.kernel_names import is_inductor_cpp, is_inductor_triton
 from kinetoscope.analyses.origins import Work, origin_number
 from kinetoscope.ingest.compile_log import Compilation
 from kinetoscope.link.logs import LogLinks
@@ -91,9 +92,15 @@ class KernelPlaces:
 
     def _look_up(self, name: str, item: Compilation | None, key: str | None) -> KernelSource | None:
         lines = self.join.provenance
-        if item is None:
+        if item is not None:
+            return lines.kernel(name, compile_id=item.id, cache_key=key, epoch_ns=item.end_ns)
+        if key is not None:
             return lines.kernel(name, cache_key=key)
-        return lines.kernel(name, compile_id=item.id, cache_key=key, epoch_ns=item.end_ns)
+        if not (is_inductor_triton(name) or is_inductor_cpp(name)):
+            return None  # the user's own kernel, launched by eager code
+        # launched before the window: only a name that one graph alone has tells anything
+        found = lines.kernel(name)
+        return found if found is not None and len(found.compile_ids) == 1 else None
 
 
 def with_sources(found: Kernels, places: KernelPlaces) -> Kernels:
