@@ -1,0 +1,400 @@
+"""Causes of idle time, one by one, on traces whose every microsecond is written out.
+
+All have kernel 1 on the device from 0 to 100 us and kernel 2 from 200 us, so a gap of 100 us, whose
+causes the CPU's events decide.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinetoscope
+from helpers import HAS_SHARED, NO_SHARED, SHARED, Event, call, event, kernel, links_of, note, op, region
+from kinetoscope import analyses
+from kinetoscope.analyses.idle import find_gaps
+from kinetoscope.analyses.idle_causes import pieces_of_gaps
+from kinetoscope.errors import KinetoscopeError
+from kinetoscope.link import Links, link
+
+GRAPH = "## Call CompiledFxGraph fkey ##"
+#: kernel 1 is launched long before; kernel 2 right at the end of the gap
+AROUND = [op("aten::first", -20, 10), call(1, -15, 2), kernel(1, 0, 100), kernel(2, 200, 10)]
+LAST = [op("aten::last", 188, 10), call(2, 190, 5)]
+#: what LAST makes of the gap: its operator before and after the call within 188 to 198, the call, the
+#: time from the call's return to the kernel
+TAIL = {"eager operator overhead": 2, "launch call": 5, "launch latency": 5}
+
+
+def causes(tmp_path: Path, *events: Event, **header: Any) -> dict[str, float]:
+    """Cause and microseconds."""
+    found = analyses.idle(links_of(tmp_path, events, **header))
+    assert found is not None
+    assert sum(cause.total_ns for cause in found.by_cause) == found.total_ns
+    return {cause.cause: cause.total_ns / 1e3 for cause in found.by_cause}
+
+
+def plus(tail: dict[str, float], **more: float) -> dict[str, float]:
+    names = {
+        "python": "Python between regions",
+        "eager": "eager operator overhead",
+        "graph": "host code of compiled graphs",
+        "wrapper": "region prologue and wrapper",
+        "guard": "guard lookup",
+        "graph_break": "graph break",
+        "sync": "synchronisation",
+        "copy": "host-device copy",
+        "alloc": "allocation",
+        "collective": "collective or another rank",
+        "data": "data loading",
+        "compile": "compilation",
+        "profiler": "profiler overhead",
+        "launch": "launch call",
+        "latency": "launch latency",
+        "queued": "between queued kernels",
+        "stream": "other stream's dependency",
+    }
+    total: dict[str, float] = dict(tail)
+    for key, value in more.items():
+        total[names[key]] = total.get(names[key], 0) + value
+    return total
+
+
+def test_python(tmp_path: Path) -> None:
+    # nothing is open from 100 to 188
+    assert causes(tmp_path, *AROUND, *LAST) == plus(TAIL, python=88)
+
+
+def test_annotations_are_python(tmp_path: Path) -> None:
+    step = note("ProfilerStep#1", -100, 400)
+    assert causes(tmp_path, *AROUND, *LAST, step) == plus(TAIL, python=88)
+
+
+def test_eager_operators(tmp_path: Path) -> None:
+    # 100 to 110 Python, 110 to 180 an operator with another inside, 180 to 188 Python
+    inner = [op("aten::linear", 110, 70), op("aten::empty", 120, 10), call(9, 140, 5, name="cudaGetDevice")]
+    assert causes(tmp_path, *AROUND, *LAST, *inner) == plus(TAIL, python=18, eager=70)
+
+
+def test_launch_call(tmp_path: Path) -> None:
+    # the call starts before the gap and returns 90 us into it
+    late = [op("aten::mm", 80, 115), call(2, 90, 100)]
+    assert causes(tmp_path, *AROUND, *late) == {"launch call": 90, "launch latency": 10}
+
+
+def test_latency_and_what_is_beyond_it(tmp_path: Path) -> None:
+    # the call returned at 110: 50 us are latency, and nothing tells why the device waited 40 more
+    early = [op("aten::mm", 104, 8), call(2, 105, 5)]
+    assert causes(tmp_path, *AROUND, *early) == {
+        "Python between regions": 4,
+        "eager operator overhead": 1,
+        "launch call": 5,
+        "launch latency": 50,
+        "unknown": 40,
+    }
+
+
+def test_queued_kernels(tmp_path: Path) -> None:
+    events = [
+        op("aten::add", 0, 50),
+        call(1, 5, 2),
+        call(2, 10, 2),
+        kernel(1, 20, 100),
+        kernel(2, 123, 10),
+    ]
+    assert causes(tmp_path, *events) == {"between queued kernels": 3}
+
+
+def test_nodes_of_a_graph_are_queued(tmp_path: Path) -> None:
+    events = [
+        op("aten::add", 0, 50),
+        call(7, 5, 20, name="cudaGraphLaunch"),
+        kernel(7, 30, 10),
+        kernel(7, 41, 10),
+        kernel(7, 53, 10),
+    ]
+    assert causes(tmp_path, *events) == {"between queued kernels": 3}
+
+
+def test_other_stream(tmp_path: Path) -> None:
+    events = [
+        op("aten::add", 0, 60),
+        call(1, 5, 2),
+        call(50, 10, 2, name="cudaEventRecord"),
+        call(51, 20, 2, name="cudaStreamWaitEvent"),
+        call(2, 30, 2),
+        kernel(1, 20, 100),
+        kernel(2, 124, 10, stream=20),
+    ]
+    assert causes(tmp_path, *events) == {"other stream's dependency": 4}
+    without = [one for one in events if one["name"] != "cudaStreamWaitEvent"]
+    assert causes(tmp_path, *without) == {"between queued kernels": 4}
+
+
+def test_guard_lookup(tmp_path: Path) -> None:
+    # 100 to 150 lookup, 150 to 160 Python, region from 160 with its graph from 170
+    events = [
+        op("TorchDynamo Cache Lookup", 90, 60),
+        region("0/0", 160, 60),
+        op(GRAPH, 170, 40),
+        op("triton_poi_fused_0", 185, 10),
+        call(2, 190, 5),
+    ]
+    assert causes(tmp_path, *AROUND, *events) == {
+        "guard lookup": 50,
+        "Python between regions": 10,
+        "region prologue and wrapper": 10,
+        "host code of compiled graphs": 20,
+        "launch call": 5,
+        "launch latency": 5,
+    }
+
+
+def test_wrapper(tmp_path: Path) -> None:
+    # region 105 to 220; prologue 110 to 150; CompiledFunction from 150; its graph from 180
+    events = [
+        region("0/0", 105, 115),
+        op("AOTDispatcher Runtime Wrapper Prologue", 110, 40),
+        op("CompiledFunction", 150, 65),
+        op("aten::contiguous", 160, 10),
+        op(GRAPH, 180, 30),
+        call(2, 190, 5),
+    ]
+    assert causes(tmp_path, *AROUND, *events) == {
+        "Python between regions": 5,
+        "region prologue and wrapper": 75,
+        "host code of compiled graphs": 10,
+        "launch call": 5,
+        "launch latency": 5,
+    }
+
+
+def test_compiled_function_is_the_graph_where_there_is_no_other(tmp_path: Path) -> None:
+    events = [region("0/0", 105, 115), op("CompiledFunction", 150, 65), call(2, 190, 5)]
+    assert causes(tmp_path, *AROUND, *events) == {
+        "Python between regions": 5,
+        "region prologue and wrapper": 45,
+        "host code of compiled graphs": 40,
+        "launch call": 5,
+        "launch latency": 5,
+    }
+
+
+def test_graph_break(tmp_path: Path) -> None:
+    # Region 0/0 has launched kernel 1 in its graph, which ended at 90. Its continuation 1/0 is looked up from
+    # 110 to 130 and starts at 140; its graph starts at 180. An eager operator stands in the break.
+    first = [
+        region("0/0", -50, 280),
+        op(GRAPH, -40, 130),
+        call(1, -15, 2),
+        kernel(1, 0, 100),
+        kernel(2, 200, 10),
+    ]
+    second = [
+        op("aten::nonzero", 100, 5),
+        op("TorchDynamo Cache Lookup", 110, 20),
+        region("1/0", 140, 80),
+        op("Pregraph bytecode", 150, 10),
+        op(GRAPH, 180, 30),
+        call(2, 190, 5),
+    ]
+    assert causes(tmp_path, *first, *second) == {
+        "eager operator overhead": 5,
+        "graph break": 75,
+        "host code of compiled graphs": 10,
+        "launch call": 5,
+        "launch latency": 5,
+    }
+
+
+def test_compilation_keeps_all_that_is_inside(tmp_path: Path) -> None:
+    inside = [
+        op("_compile.compile_inner (dynamo_timed)", 90, 90),
+        op("aten::mm", 110, 20),
+        call(9, 140, 20, name="cudaDeviceSynchronize"),
+    ]
+    assert causes(tmp_path, *AROUND, *LAST, *inner_first(inside)) == plus(TAIL, compile=80, python=8)
+
+
+def inner_first(events: list[Event]) -> list[Event]:
+    """Order in the file says nothing."""
+    return events[::-1]
+
+
+def test_synchronisation(tmp_path: Path) -> None:
+    # item() waits from 20 to 105 for kernel 1: 80 us of it the device was busy. So the idle time after it is
+    # its own too, up to 80 us: all until 185. The rest: Python 185 to 188, and the launch.
+    wait = [
+        op("aten::item", 10, 100),
+        op("aten::_local_scalar_dense", 15, 92),
+        call(9, 20, 85, name="cudaStreamSynchronize"),
+    ]
+    found = causes(tmp_path, *AROUND, *LAST, *wait)
+    assert found == plus(TAIL, sync=85, python=3)
+    idle = analyses.idle(links_of(tmp_path, [*AROUND, *LAST, *wait]))
+    assert idle is not None
+    assert (idle.longest[0].cause, idle.longest[0].detail) == (
+        "synchronisation",
+        "cudaStreamSynchronize in aten::_local_scalar_dense",
+    )
+
+
+def test_a_short_synchronisation_takes_only_its_own_time(tmp_path: Path) -> None:
+    wait = [call(9, 97, 8, name="cudaStreamSynchronize")]
+    assert causes(tmp_path, *AROUND, *LAST, *wait) == plus(TAIL, sync=5, python=83)
+
+
+def test_lost_lead_ends_at_the_next_wait_and_leaves_data_loading_alone(tmp_path: Path) -> None:
+    # The wait from 50 to 105 spent 50 us outside of gaps. 105 to 110 Python (given to it), 110 to 160 data
+    # loading (stays), 160 to 188 Python and 188 to 190 the operator (given), the call: 50 - 5 - 28 - 2 = 15
+    # us are left for it, so the call and the latency (5 us each) are given too.
+    wait = [
+        call(9, 50, 55, name="cudaDeviceSynchronize"),
+        note("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 110, 50),
+    ]
+    assert causes(tmp_path, *AROUND, *LAST, *wait) == {"synchronisation": 50, "data loading": 50}
+
+
+def test_value_read_back_is_a_synchronisation(tmp_path: Path) -> None:
+    events = [
+        op("aten::_local_scalar_dense", 100, 30),
+        call(9, 105, 20, name="cudaMemcpyAsync"),
+        event(
+            "gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 300, 2, 0, 7, device=0, stream=7, correlation=9
+        ),
+    ]
+    found = causes(tmp_path, *AROUND, *LAST, *events)
+    assert found["synchronisation"] == 20
+    assert "host-device copy" not in found
+
+
+@pytest.mark.parametrize("direction", ["HtoD (Pageable -> Device)", "DtoH (Device -> Pageable)"])
+def test_host_device_copy(tmp_path: Path, direction: str) -> None:
+    # the copy's own call and the wait for it, 110 to 170; the operator around them from 100 to 180
+    events = [
+        op("aten::copy_", 100, 80),
+        call(9, 110, 8, name="cudaMemcpyAsync"),
+        call(10, 118, 52, name="cudaStreamSynchronize"),
+        event("gpu_memcpy", f"Memcpy {direction}", 300, 2, 0, 7, device=0, stream=7, correlation=9),
+    ]
+    found = causes(tmp_path, *AROUND, *LAST, *events)
+    # a second gap, from kernel 2's end at 210 to the copy at 300, is no part of this
+    assert found["host-device copy"] == 60
+    assert "synchronisation" not in found
+
+
+def test_copy_on_the_device_is_a_launch(tmp_path: Path) -> None:
+    events = [
+        op("aten::copy_", 100, 80),
+        call(2, 180, 15, name="cudaMemcpyAsync"),
+        op("aten::first", -20, 10),
+        call(1, -15, 2),
+        kernel(1, 0, 100),
+        event(
+            "gpu_memcpy", "Memcpy DtoD (Device -> Device)", 200, 2, 0, 7, device=0, stream=7, correlation=2
+        ),
+    ]
+    assert causes(tmp_path, *events) == {
+        "eager operator overhead": 80,
+        "launch call": 15,
+        "launch latency": 5,
+    }
+
+
+@pytest.mark.parametrize("name", ["cudaMalloc", "cudaFree", "cudaHostAlloc", "hipMalloc"])
+def test_allocation(tmp_path: Path, name: str) -> None:
+    events = [op("aten::empty", 100, 80), call(9, 110, 60, name=name)]
+    assert causes(tmp_path, *AROUND, *LAST, *events) == plus(TAIL, alloc=60, eager=20, python=8)
+
+
+def test_data_loading(tmp_path: Path) -> None:
+    loading = [
+        note("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 90, 90),
+        op("aten::stack", 120, 30),
+    ]
+    assert causes(tmp_path, *AROUND, *LAST, *loading) == plus(TAIL, data=80, python=8)
+
+
+def test_collective(tmp_path: Path) -> None:
+    waiting = [note("gloo:all_reduce", 100, 80), call(9, 110, 60, name="cudaStreamSynchronize")]
+    assert causes(tmp_path, *AROUND, *LAST, *waiting) == plus(TAIL, collective=80, python=8)
+
+
+def test_profiler(tmp_path: Path) -> None:
+    flush = event("overhead", "Buffer Flush", 120, 60, pid=-1, tid=0)
+    assert causes(tmp_path, *AROUND, *LAST, flush) == plus(TAIL, profiler=60, python=28)
+
+
+def test_another_thread_is_asked_where_the_launching_one_rests(tmp_path: Path) -> None:
+    # kernel 2 is launched by thread 2 (a backward), which starts at 170; thread 1 is in an operator until 160
+    forward = [op("aten::sum", 105, 55), call(8, 106, 2), kernel(8, 300, 1)]
+    backward = [
+        op("autograd::engine::evaluate_function: MmBackward0", 170, 28, tid=2),
+        call(2, 190, 5, tid=2),
+    ]
+    found = causes(tmp_path, *AROUND, *forward, *backward)
+    # until kernel 8 starts at 300, and after kernel 2 has ended at 210, thread 1's launch had returned
+    assert found["unknown"] == 40
+    assert found["between queued kernels"] == 50
+    # thread 1: 105 to 160 less its launch of 2 us; thread 2: 170 to 190
+    assert found["eager operator overhead"] == 53 + 20
+    assert found["Python between regions"] == 5 + 10
+    assert found["launch call"] == 2 + 5
+    assert found["launch latency"] == 5
+
+
+def test_unlinked_work_is_unknown(tmp_path: Path) -> None:
+    assert causes(tmp_path, op("aten::mm", 0, 300), kernel(1, 0, 100), kernel(2, 150, 100)) == {"unknown": 50}
+
+
+def test_guards_of_a_replayed_graph(tmp_path: Path) -> None:
+    # shared/cases/R42: 170 us of guards against 40 us of graph launch in each turn of 420 us
+    path = SHARED / "cases" / "R42_guard_overhead.json"
+    if not path.exists():
+        pytest.skip(NO_SHARED)
+    found = analyses.idle(link(kinetoscope.load(str(path), use_store=False)))
+    assert found is not None
+    assert (found.by_cause[0].cause, found.by_cause[0].total_ns) == ("guard lookup", 4 * 170_000)
+
+
+def traces() -> list[Path]:
+    if not HAS_SHARED:
+        return []
+    found = [*(SHARED / "traces").rglob("*.json*"), *(SHARED / "cases").glob("*.json*")]
+    return [path for path in sorted(found) if not path.name.endswith((".reference.json", "facts.json"))]
+
+
+@pytest.mark.skipif(not HAS_SHARED, reason=NO_SHARED)
+@pytest.mark.parametrize("path", traces(), ids=lambda path: "/".join(path.parts[-2:]))
+def test_every_gap_is_divided_without_rest(path: Path) -> None:
+    if "compile_log" in path.parts or path.stat().st_size > 4_000_000:
+        pytest.skip("no trace, or a big one")
+    try:
+        links = link(kinetoscope.load(str(path), use_store=False))
+    except KinetoscopeError:
+        pytest.skip("cannot be read")
+    idle = analyses.idle(links)
+    if idle is None:
+        return
+    assert idle.total_ns == sum(device.idle_ns for device in analyses.device_time(links))
+    assert idle.total_ns == sum(cause.total_ns for cause in idle.by_cause)
+    check_pieces(links)
+    if path.parent.parent.name == "gpu" or path.parent.name == "gpu":
+        unknown = sum(cause.total_ns for cause in idle.by_cause if cause.cause == "unknown")
+        assert unknown <= 0.05 * idle.total_ns
+
+
+def check_pieces(links: Links) -> None:
+    """The pieces of a gap follow each other from its start to its end."""
+    gaps = find_gaps(links)
+    pieces = pieces_of_gaps(links, gaps.device, gaps.start_ns, gaps.end_ns, gaps.next_row)
+    assert (pieces.end_ns > pieces.start_ns).all()
+    first = np.append(True, np.diff(pieces.gap) > 0)[: len(pieces)]
+    last = np.append(first[1:], True)[: len(pieces)]
+    assert pieces.gap[first].tolist() == list(range(len(gaps)))
+    assert (pieces.start_ns[first] == gaps.start_ns).all()
+    assert (pieces.end_ns[last] == gaps.end_ns).all()
+    assert (pieces.start_ns[~first] == pieces.end_ns[np.flatnonzero(~first) - 1]).all()
