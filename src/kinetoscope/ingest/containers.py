@@ -194,7 +194,8 @@ def _captured(where: Path) -> list[Path] | None:
         captures += 1
         files = manifest.get("files")
         name = files.get("trace") if isinstance(files, dict) else None
-        if isinstance(name, str) and name:
+        # a name, never a path: a manifest is data, and does not send the reader elsewhere
+        if isinstance(name, str) and (where / os.path.basename(name)).is_file():
             found.append(where / os.path.basename(name))
     if not captures:
         return None

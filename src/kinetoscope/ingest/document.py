@@ -18,6 +18,8 @@ from kinetoscope.errors import NotATraceError
 
 #: between two events; the cut goes after the comma
 BORDER = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s|tts)"\s*:)')
+#: between the end of one document and the start of another; inside one it occurs in strings only
+_JOINT = re.compile(rb"[\]}](?:[ \t\r\n\x00\x1e]|\xef\xbb\xbf)*(?=[\[{])")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _KEY = re.compile(r'"((?:[^"\\]|\\.)*)"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -150,6 +152,12 @@ def closings(text: bytes, *, is_array: bool) -> Iterator[tuple[bytes, Mapping[st
             trailer = parse_trailer(text[start + close + 1 :], is_array=is_array)
             if trailer is not None or number < 2:
                 yield text[: start + end], trailer
+
+
+def joints(text: bytes) -> Iterator[tuple[int, int]]:
+    """Where a document may end and another may start in ``text``: pairs of offsets."""
+    for match in _JOINT.finditer(text):
+        yield match.start() + 1, match.end()
 
 
 def _what_else(prefix: bytes) -> str:

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from kinetoscope.errors import EmptyTraceError
+from kinetoscope.errors import EmptyTraceError, InputError, NotATraceError
 from kinetoscope.ingest import document
 from kinetoscope.ingest.assemble import Body, Gathered, build
 from kinetoscope.ingest.document import BORDER, NeedMoreError, Opening
@@ -20,6 +20,7 @@ from kinetoscope.ingest.text import Text
 CHUNK_BYTES = 2 << 20
 _WINDOW_BYTES = 1 << 16
 _HEADER_LIMIT_BYTES = 64 << 20
+_HEADER_SEARCH_BYTES = 1 << 20
 #: called with bytes read so far and bytes in all (None: unknown)
 Progress = Callable[[int, "int | None"], None]
 
@@ -80,12 +81,12 @@ def read_document(
         InputError: it cannot be read.
     """
     opening = _open(text)
-    run = _Run(text, progress)
+    run = _Run(text, opening, progress)
     splitter = _Splitter(text, opening.start)
     with closing(decode_pieces(text, splitter.pieces())) as decoded:
         for piece, columns in decoded:
             run.take(piece, columns)
-    trailer, closed = run.finish(splitter.tail, is_array=opening.is_array)
+    trailer, closed = run.finish(splitter.tail)
     notes = dict(run.gathered.notes)
     if opening.header_damaged:
         notes["header-damaged"] = 1
@@ -151,8 +152,9 @@ class _Splitter:
 class _Run:
     """Accepts pieces in order and proves their borders."""
 
-    def __init__(self, text: Text, progress: Progress | None) -> None:
+    def __init__(self, text: Text, opening: Opening, progress: Progress | None) -> None:
         self._text = text
+        self._is_array = opening.is_array
         self._progress = progress
         self.gathered = Gathered()
         self.extents: list[Extent] = []
@@ -172,28 +174,27 @@ class _Run:
             self._progress(*self._text.progress)
         self._text.release(self._pending.offset if self._pending else piece.offset + piece.length)
 
-    def finish(self, tail: Piece, *, is_array: bool) -> tuple[Mapping[str, Any] | None, bool]:
+    def finish(self, tail: Piece) -> tuple[Mapping[str, Any] | None, bool]:
         """The last text: returns the trailer (None if damaged) and whether the array was closed."""
         start = self._pending.offset if self._pending else tail.offset
         data = self._text.read_to_end(start)
         self._pending = None
-        for events_text, trailer in document.closings(data, is_array=is_array):
+        self._refuse_second(start, data)
+        for events_text, trailer in document.closings(data, is_array=self._is_array):
             try:
                 columns = decode_mended(events_text)
             except MalformedError:
                 continue
             self._accept(Piece(start, len(events_text)), columns)
             return trailer, True
-        return self._finish_broken(start, data, is_array=is_array)
+        return self._finish_broken(start, data)
 
-    def _finish_broken(
-        self, start: int, data: bytes, *, is_array: bool
-    ) -> tuple[Mapping[str, Any] | None, bool]:
-        closing_at = _plain_closing(data, is_array=is_array)
+    def _finish_broken(self, start: int, data: bytes) -> tuple[Mapping[str, Any] | None, bool]:
+        closing_at = _plain_closing(data, is_array=self._is_array)
         closed = closing_at is not None
         events_text = data[:closing_at] if closed else data
         trailer = (
-            document.parse_trailer(data[closing_at + 1 :], is_array=is_array)
+            document.parse_trailer(data[closing_at + 1 :], is_array=self._is_array)
             if closing_at is not None
             else None
         )
@@ -211,11 +212,41 @@ class _Run:
             return
         except MalformedError:
             pass
+        self._refuse_second(piece.offset, data)
         salvaged = salvage(data, final=final)
         used = piece.length - len(salvaged.rest)
         self._accept_salvaged(Piece(piece.offset, used), salvaged.pieces, salvaged.lost)
         if salvaged.rest:
             self._pending = Piece(piece.offset + used, len(salvaged.rest))
+
+    def _refuse_second(self, offset: int, data: bytes) -> None:
+        """Refuse two documents in a row: they are two traces, and nothing says which one is meant."""
+        for end, start in document.joints(data):
+            if self._starts_another(offset + start) and self._ends(data[:end]):
+                at = offset + start
+                raise InputError(
+                    f"two documents, one after the other: the second starts at byte {at} of the text; "
+                    f"give each a file of its own (head -c {at} is the first, tail -c +{at + 1} the second)"
+                )
+
+    def _starts_another(self, offset: int) -> bool:
+        prefix = self._text.read_at(offset, _HEADER_SEARCH_BYTES)
+        try:
+            opening = document.find_events(prefix, whole=False)
+        except (NeedMoreError, NotATraceError):
+            return False
+        return not opening.header_damaged
+
+    def _ends(self, text: bytes) -> bool:
+        for events_text, trailer in document.closings(text, is_array=self._is_array):
+            if trailer is None:
+                continue
+            try:
+                decode_mended(events_text)
+            except MalformedError:
+                continue
+            return True
+        return False
 
     def _accept(self, piece: Piece, columns: EventColumns) -> None:
         self.extents.append(Extent(piece.offset, piece.length, self.gathered.events, columns.events, False))
