@@ -111,7 +111,7 @@ def pieces_of_gaps(
     )
     handed = np.clip(returned, start_ns, end_ns)
     after = _after_launch(links, device, start_ns, end_ns, returned, handed, linked)
-    lines = _lines(links)
+    lines = launching_lines(links)
     host = _host(lines, launches.launch_track[device], start_ns, handed, linked)
     found = _joined([everything.where(~linked), after, host])
     found = _with_profiler(links, found.where(np.lexsort((found.start_ns, found.gap))))
@@ -167,7 +167,7 @@ def _behind_other_stream(links: Links, device: Int64, start_ns: Int64) -> Bool:
     return behind
 
 
-def _lines(links: Links) -> dict[int, Line]:
+def launching_lines(links: Links) -> dict[int, Line]:
     """Lines of the threads that launch, those with most launches first."""
     launches = links.launches
     launching, counts = np.unique(launches.launch_track[launches.is_linked], return_counts=True)
