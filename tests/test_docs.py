@@ -8,8 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from kinetoscope import schema
+from kinetoscope.analyses.idle_causes_names import CAUSES
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -167,11 +171,10 @@ def test_every_page_is_reached_from_the_index(page: Path) -> None:
         assert f"({page.name})" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 
 
-def test_titles_and_prose_of_the_first_report_match(made: dict[Path, str]) -> None:
-    """Words that the page quotes from the report are in the report."""
-    report = docs.sample_report().to_text()
-    text = (ROOT / "docs" / "first-report.md").read_text(encoding="utf-8")
-    for quoted in re.findall(
-        r"^\| ([a-zA-Z][\w' -]+) \| (?:kernels that|matrix|operators that|everything)", text, re.M
-    ):
-        assert quoted in report, quoted
+def test_every_cause_of_idle_time_and_every_finding_has_its_words() -> None:
+    idle = (ROOT / "docs" / "idle.md").read_text(encoding="utf-8")
+    for cause in CAUSES:
+        assert f"\n| {cause} | " in idle, cause
+    findings = anchors(ROOT / "docs" / "findings.md")
+    for code in get_args(schema.FindingCode):
+        assert code in findings, code
