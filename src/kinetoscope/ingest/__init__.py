@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from contextlib import closing
 
 from kinetoscope.errors import InputError, KinetoscopeError
@@ -11,6 +10,7 @@ from kinetoscope.ingest.containers import Source, find_sources
 from kinetoscope.ingest.describe import describe
 from kinetoscope.ingest.pool import decoder_for
 from kinetoscope.ingest.reader import ExtentArgs, Progress, Reading, read_document
+from kinetoscope.ingest.text import shown
 from kinetoscope.trace import Trace
 
 __all__ = ["Source", "find_sources", "load", "load_source"]
@@ -27,8 +27,9 @@ def load(path: str, *, progress: Progress | None = None, use_store: bool = True)
     """
     sources = find_sources(path)
     if len(sources) > 1:
-        names = ", ".join(source.label for source in sources[:4])
-        raise InputError(f"{path} holds {len(sources)} traces ({names} ...); load them one by one")
+        names = ", ".join(shown(source.member or source.label) for source in sources[:4])
+        more = ", ..." if len(sources) > 4 else ""
+        raise InputError(f"{shown(path)} holds {len(sources)} traces ({names}{more}); load them one by one")
     return load_source(sources[0], progress=progress, use_store=use_store)
 
 
@@ -43,11 +44,11 @@ def load_source(source: Source, *, progress: Progress | None = None, use_store: 
         reading, ends_early = _from_store(source, progress) if stored else _read(source, progress)
         info = describe(source.label, reading, ends_early=ends_early)
     except OSError as error:
-        raise InputError(f"cannot read {source.label}: {error.strerror or error}") from None
+        raise InputError(f"cannot read {shown(source.label)}: {error.strerror or error}") from None
     except KinetoscopeError as error:
-        if source.label in str(error):
+        if shown(source.label) in str(error):
             raise
-        raise type(error)(f"{source.label}: {error}") from None
+        raise type(error)(f"{shown(source.label)}: {error}") from None
     return freeze(reading.body, info, ExtentArgs(source.open, reading.extents))
 
 
@@ -58,24 +59,18 @@ def _read(source: Source, progress: Progress | None) -> tuple[Reading, str | Non
 
 
 def _from_store(source: Source, progress: Progress | None) -> tuple[Reading, str | None]:
-    import threading
-
-    from kinetoscope.ingest.store import MIN_EVENTS, Stamp, default_store
+    from kinetoscope.ingest.saving import in_background
+    from kinetoscope.ingest.store import MIN_EVENTS, Before, default_store
 
     assert source.file is not None
     file, store = source.file, default_store()
+    if store is None:
+        return _read(source, progress)
     found = store.find(file, source.member)
     if found is not None:
         return found.reading, found.ends_early
-    before = Stamp.of(file)
+    before = Before.of(file)
     reading, ends_early = _read(source, progress)
     if reading.body.events >= MIN_EVENTS:
-
-        def save() -> None:
-            # A cache that cannot be written (no space, no permission) only makes the next time slower.
-            with contextlib.suppress(OSError):
-                store.save(file, source.member, before, reading, ends_early)
-
-        # Beside the analysis, which keeps one core; the interpreter waits for it at the end.
-        threading.Thread(target=save, name="kinetoscope-store").start()
+        in_background(lambda go_on: store.save(file, source.member, before, reading, ends_early, go_on))
     return reading, ends_early

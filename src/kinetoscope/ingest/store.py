@@ -10,36 +10,36 @@ place and renamed into it.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
-import mmap
 import os
 import secrets
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
 
 import msgspec
-import numpy as np
 from isal import isal_zlib
 
-from kinetoscope.ingest.assemble import Body
-from kinetoscope.ingest.reader import Extent, Reading
-from kinetoscope.trace import Counters, Flows, Instants, Slices, Strings, TraceWarning, Track
+from kinetoscope.ingest.reader import Reading
+from kinetoscope.ingest.store_file import VERSION, Origin, Stored, StoreFile, data_bytes, write
 
-#: part of every file's name: raise it whenever what is stored changes its meaning
-VERSION = 1
 #: traces of fewer events are read again in no time
 MIN_EVENTS = 150_000
-_MAGIC = b"kinetoscope store\n"
-_ALIGN = 64
 _BLOCK_BYTES = 8 << 20
 _SAMPLES, _SAMPLE_BYTES = 48, 4096
-_LIMIT_BYTES = 20 << 30
+_LIMIT_BYTES = 10 << 30
+#: room on the disk that is left to others
+_SPARE_BYTES = 1 << 30
 #: a file changed this shortly before it was looked at could change again within its time stamp
 _RACY_NS = 2_000_000_000
+#: a temporary file this old is a dead process's, whatever its number says (it may be another machine's)
+_STALE_S = 86_400
+_SETTLED_S = 60
 
 
 class _Stat(msgspec.Struct, frozen=True, array_like=True):
@@ -50,120 +50,11 @@ class _Stat(msgspec.Struct, frozen=True, array_like=True):
     ctime_ns: int
 
 
-class _Column(msgspec.Struct, frozen=True, array_like=True):
-    table: str
-    name: str
-    dtype: str
-    offset: int
-    count: int
+class _Seen(msgspec.Struct, frozen=True, array_like=True):
+    """The input file that a store was last found to fit, and that store's checksum."""
 
-
-class _Contents(msgspec.Struct, frozen=True):
-    """Everything of a reading but its columns, and where those lie."""
-
-    member: str | None
-    size: int
-    blocks: list[int]
-    columns: list[_Column]
-    data_bytes: int
-    data_checksum: int
-    origin_ns: int
-    events: int
-    names: list[str]
-    cats: list[str]
-    tracks: list[tuple[int | str, int | str, str | None, str | None, str | None, int | None, int, int]]
-    warnings: list[tuple[str, str, int]]
-    header: bytes
-    extents: list[tuple[int, int, int, int, bool]]
-    complete: bool
-    ends_early: str | None
-    notes: dict[str, int]
-
-
-@dataclass(frozen=True, eq=False)
-class Stored:
-    """A reading from the store, and why its text ended early if it did."""
-
-    reading: Reading
-    ends_early: str | None
-
-
-class Store:
-    """A directory of stored traces."""
-
-    def __init__(self, where: Path) -> None:
-        self._where = where
-
-    def find(self, file: Path, member: str | None) -> Stored | None:
-        """The stored reading of this file (or of its ``member``), if there is one that can be believed."""
-        try:
-            path = self._path(file, member)
-            if not path.exists():
-                return None
-            contents, data = _open(path)
-            if contents.member != member or not self._believes(path, file, contents):
-                return None
-            stored = _restore(contents, data)
-            os.utime(path)  # recently used: pruned last
-        except (OSError, ValueError, KeyError, TypeError, msgspec.MsgspecError):
-            return None  # damaged, or gone meanwhile: it will be made anew
-        return stored
-
-    def save(
-        self, file: Path, member: str | None, before: Stamp, reading: Reading, ends_early: str | None
-    ) -> None:
-        """Keep a reading; ``before`` is the file's stamp from before it was read.
-
-        Nothing is kept of a file that changed meanwhile. An OSError (disk full, no permission) is
-        the caller's to judge.
-        """
-        self._where.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._path(file, member)
-        blocks = list(_block_checksums(file))
-        if Stamp.of(file) != before:
-            return
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        try:
-            with open(temporary, "wb") as out:
-                _write(out, member, before.stat.size, blocks, reading, ends_early)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        _trust(path, before)
-        self._prune(keep=path)
-
-    def _path(self, file: Path, member: str | None) -> Path:
-        return self._where / f"{_sample_digest(file, member)}.v{VERSION}-{sys.byteorder}.store"
-
-    @staticmethod
-    def _believes(path: Path, file: Path, contents: _Contents) -> bool:
-        stamp = Stamp.of(file)
-        if stamp.stat.size != contents.size:
-            return False
-        if _trusted(path) == stamp.stat:
-            return True
-        if list(_block_checksums(file)) != contents.blocks:
-            return False
-        _trust(path, stamp)
-        return True
-
-    def _prune(self, keep: Path) -> None:
-        """Delete the least recently used beyond the limit."""
-        found = []
-        for path in self._where.glob("*.store"):
-            try:
-                stat = path.stat()
-            except OSError:
-                continue
-            found.append((stat.st_mtime_ns, stat.st_size, path))
-        total = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found):
-            if total <= _LIMIT_BYTES:
-                break
-            if path != keep:
-                path.unlink(missing_ok=True)
-                _trust_path(path).unlink(missing_ok=True)
-                total -= size
+    stat: _Stat
+    store: int
 
 
 @dataclass(frozen=True)
@@ -180,16 +71,134 @@ class Stamp:
         s = os.stat(file)
         return Stamp(_Stat(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns), seen)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stamp) and self.stat == other.stat
+    @property
+    def tells(self) -> bool:
+        """Whether any later change of the file would show in its stamp."""
+        # elsewhere ctime is the time of creation; and some file systems have no inodes
+        if os.name != "posix" or self.stat.inode == 0:
+            return False
+        return self.seen_ns - max(self.stat.mtime_ns, self.stat.ctime_ns) >= _RACY_NS
 
-    def __hash__(self) -> int:
-        return hash((self.stat.size, self.stat.mtime_ns))
+
+@dataclass(frozen=True)
+class Before:
+    """A file as it was before it was read; its blocks where the stamp alone would not show a change."""
+
+    stamp: Stamp
+    blocks: tuple[int, ...] | None
+
+    @staticmethod
+    def of(file: Path) -> Before:
+        """The file now."""
+        stamp = Stamp.of(file)
+        return Before(stamp, None if stamp.tells else tuple(_block_checksums(file)))
 
 
-def default_store() -> Store:
-    """The store in the user's cache directory; KINETOSCOPE_CACHE names another."""
-    return Store(_cache_home() / "traces")
+def _nothing() -> None:
+    """Go on."""
+
+
+class Store:
+    """A directory of stored traces."""
+
+    def __init__(self, where: Path) -> None:
+        self._where = where
+
+    def find(self, file: Path, member: str | None) -> Stored | None:
+        """The stored reading of this file (or of its ``member``), if there is one that can be believed."""
+        try:
+            path = self._path(file, member)
+            if not path.exists():
+                return None
+            store = StoreFile(path)
+            if not self._believes(path, store, file, member):
+                return None
+            stored = store.restore()
+        except Exception:  # whatever is wrong with a cache: the input is there, and will be read
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # recently used: pruned last
+        return stored
+
+    def save(
+        self,
+        file: Path,
+        member: str | None,
+        before: Before,
+        reading: Reading,
+        ends_early: str | None,
+        go_on: Callable[[], None] = _nothing,
+    ) -> None:
+        """Keep a reading; ``before`` is the file from before it was read.
+
+        Nothing is kept of a file that changed meanwhile. ``go_on`` is called between steps and may
+        raise to stop. An OSError (disk full, no permission) is the caller's to judge.
+        """
+        self._where.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if shutil.disk_usage(self._where).free < data_bytes(reading) + _SPARE_BYTES:
+            raise OSError(errno.ENOSPC, "the disk is nearly full")
+        path = self._path(file, member)
+        found = []
+        for checksum in _block_checksums(file):
+            go_on()
+            found.append(checksum)
+        blocks = tuple(found)
+        if Stamp.of(file).stat != before.stamp.stat or before.blocks not in (None, blocks):
+            return
+        origin = Origin(_member_bytes(member), before.stamp.stat.size, blocks)
+        self._prune(keep=path)
+        with _replacing(path) as descriptor, open(descriptor, "wb") as out:
+            checksum = write(out, origin, reading, ends_early, go_on)
+        _trust(path, checksum, before.stamp)
+
+    def _path(self, file: Path, member: str | None) -> Path:
+        return self._where / f"{_sample_digest(file, member)}.v{VERSION}-{sys.byteorder}.store"
+
+    @staticmethod
+    def _believes(path: Path, store: StoreFile, file: Path, member: str | None) -> bool:
+        stamp = Stamp.of(file)
+        origin = store.origin
+        if stamp.stat.size != origin.size or origin.member != _member_bytes(member):
+            return False
+        if stamp.tells and _trusted(path) == _Seen(stamp.stat, store.checksum):
+            return True
+        if tuple(_block_checksums(file)) != origin.blocks:
+            return False
+        with contextlib.suppress(OSError):  # a cache that can only be read will do
+            _trust(path, store.checksum, stamp)
+        return True
+
+    def _prune(self, keep: Path) -> None:
+        """Delete what dead processes left, and the least recently used beyond the limit."""
+        now = time.time()
+        found = []
+        for entry in os.scandir(self._where):
+            path = Path(entry.path)
+            try:
+                stat = entry.stat()
+                if _is_left_over(path, now - stat.st_mtime):
+                    path.unlink(missing_ok=True)
+                elif path.suffix == ".store" and not entry.name.startswith("."):
+                    found.append((stat.st_mtime_ns, stat.st_size, path))
+            except OSError:
+                continue
+        total = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if total <= _LIMIT_BYTES:
+                break
+            if path != keep:
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
+                    _seen_path(path).unlink(missing_ok=True)
+                total -= size
+
+
+def default_store() -> Store | None:
+    """The store in the user's cache directory (KINETOSCOPE_CACHE names another); None if there is no such."""
+    try:
+        return Store(_cache_home() / "traces")
+    except RuntimeError:  # no home directory
+        return None
 
 
 def _cache_home() -> Path:
@@ -199,14 +208,19 @@ def _cache_home() -> Path:
         return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "kinetoscope" / "Cache"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "kinetoscope"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kinetoscope"
+    xdg = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache") / "kinetoscope"
+
+
+def _member_bytes(member: str | None) -> bytes | None:
+    return None if member is None else member.encode("utf-8", "surrogatepass")
 
 
 def _sample_digest(file: Path, member: str | None) -> str:
     digest = hashlib.blake2b(digest_size=16)
     with open(file, "rb") as source:
         size = os.fstat(source.fileno()).st_size
-        digest.update(f"{size}|{member}|".encode(errors="surrogateescape"))
+        digest.update(b"%d|%b|" % (size, b"-" if member is None else b"+" + (_member_bytes(member) or b"")))
         step = max(_SAMPLE_BYTES, size // _SAMPLES)
         for offset in [*range(0, size, step), max(0, size - _SAMPLE_BYTES)]:
             source.seek(offset)
@@ -220,137 +234,57 @@ def _block_checksums(file: Path) -> Iterator[int]:
             yield isal_zlib.crc32(block)
 
 
-def _trust_path(path: Path) -> Path:
+def _seen_path(path: Path) -> Path:
     return path.with_suffix(".seen")
 
 
-def _trusted(path: Path) -> _Stat | None:
+def _trusted(path: Path) -> _Seen | None:
     try:
-        return msgspec.msgpack.decode(_trust_path(path).read_bytes(), type=_Stat)
+        return msgspec.msgpack.decode(_seen_path(path).read_bytes(), type=_Seen)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def _trust(path: Path, stamp: Stamp) -> None:
+def _trust(path: Path, checksum: int, stamp: Stamp) -> None:
     """Note that the file with this stamp is the one; not if it could still change unseen."""
-    if stamp.seen_ns - max(stamp.stat.mtime_ns, stamp.stat.ctime_ns) < _RACY_NS:
+    if not stamp.tells:
         return
-    target = _trust_path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    temporary.write_bytes(msgspec.msgpack.encode(stamp.stat))
-    os.replace(temporary, target)
+    with _replacing(_seen_path(path)) as descriptor, open(descriptor, "wb") as out:
+        out.write(msgspec.msgpack.encode(_Seen(stamp.stat, checksum)))
 
 
-def _write(
-    out: IO[bytes], member: str | None, size: int, blocks: list[int], reading: Reading, ends_early: str | None
-) -> None:
-    """Magic, length and contents, then the columns, aligned."""
-    body = reading.body
-    tables: dict[str, Slices | Flows | Instants | Counters] = {
-        "slices": body.slices,
-        "flows": body.flows,
-        "instants": body.instants,
-        "counters": body.counters,
-    }
-    columns: list[_Column] = []
-    arrays: list[np.ndarray[Any, Any]] = []
-    offset = 0
-    for kind, table in tables.items():
-        for field in fields(table):
-            array = np.ascontiguousarray(getattr(table, field.name))
-            columns.append(_Column(kind, field.name, array.dtype.str, offset, len(array)))
-            arrays.append(array)
-            offset += _aligned(array.nbytes)
-    checksum = 0
-    for array in arrays:
-        checksum = isal_zlib.crc32(_padded(array), checksum)
-    contents = _Contents(
-        member=member,
-        size=size,
-        blocks=blocks,
-        columns=columns,
-        data_bytes=offset,
-        data_checksum=checksum,
-        origin_ns=body.origin_ns,
-        events=body.events,
-        names=list(body.names),
-        cats=list(body.cats),
-        tracks=[
-            (t.pid, t.tid, t.process_name, t.thread_name, t.labels, t.sort_index, t.first, t.last)
-            for t in body.tracks
-        ],
-        warnings=[(w.code, w.message, w.count) for w in body.warnings],
-        header=msgspec.json.encode(reading.header),
-        extents=[(e.offset, e.length, e.first_event, e.events, e.salvaged) for e in reading.extents],
-        complete=reading.complete,
-        ends_early=ends_early,
-        notes=dict(reading.notes),
-    )
-    packed = msgspec.msgpack.encode(contents)
-    out.write(_MAGIC)
-    out.write(len(packed).to_bytes(8, "little"))
-    out.write(isal_zlib.crc32(packed).to_bytes(8, "little"))
-    out.write(packed)
-    out.write(b"\0" * (-out.tell() % _ALIGN))
-    for array in arrays:
-        out.write(_padded(array))
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[int]:
+    """The descriptor of a new file that takes the name ``path`` only when the block ends without an error."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        yield os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
-def _aligned(size: int) -> int:
-    return (size + _ALIGN - 1) // _ALIGN * _ALIGN
+def _is_left_over(path: Path, age_s: float) -> bool:
+    """A temporary file of a dead process, or a note on a store that is gone."""
+    if path.suffix == ".seen":
+        return age_s > _SETTLED_S and not path.with_suffix(".store").exists()
+    if not path.name.startswith(".") or (".store." not in path.name and ".seen." not in path.name):
+        return False
+    number = path.name.split(".")[-2]
+    alive = number.isdecimal() and _is_alive(int(number))
+    return age_s > (_STALE_S if alive else _SETTLED_S)
 
 
-def _padded(array: np.ndarray[Any, Any]) -> bytes:
-    return array.tobytes() + b"\0" * (_aligned(array.nbytes) - array.nbytes)
+def _is_alive(pid: int) -> bool:
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
-def _open(path: Path) -> tuple[_Contents, memoryview]:
-    with open(path, "rb") as file:
-        head = file.read(len(_MAGIC) + 16)
-        if not head.startswith(_MAGIC) or len(head) < len(_MAGIC) + 16:
-            raise ValueError("not a store")
-        length = int.from_bytes(head[len(_MAGIC) : -8], "little")
-        packed = file.read(length)
-        if len(packed) < length or isal_zlib.crc32(packed) != int.from_bytes(head[-8:], "little"):
-            raise ValueError("damaged contents")
-        contents = msgspec.msgpack.decode(packed, type=_Contents)
-        start = _aligned(len(head) + length)
-        view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    data = view[start : start + contents.data_bytes]
-    if len(data) < contents.data_bytes or isal_zlib.crc32(data) != contents.data_checksum:
-        raise ValueError("damaged columns")
-    return contents, data
-
-
-_T = TypeVar("_T")
-
-
-def _restore(contents: _Contents, data: memoryview) -> Stored:
-    tables: dict[str, dict[str, Any]] = {"slices": {}, "flows": {}, "instants": {}, "counters": {}}
-    for column in contents.columns:
-        dtype = np.dtype(column.dtype)
-        tables[column.table][column.name] = np.frombuffer(data, dtype, column.count, column.offset)
-
-    def table(kind: Callable[..., _T], name: str) -> _T:
-        return kind(**tables[name])
-
-    body = Body(
-        origin_ns=contents.origin_ns,
-        events=contents.events,
-        slices=table(Slices, "slices"),
-        flows=table(Flows, "flows"),
-        instants=table(Instants, "instants"),
-        counters=table(Counters, "counters"),
-        tracks=tuple(Track(*track) for track in contents.tracks),
-        names=Strings(contents.names),
-        cats=Strings(contents.cats),
-        warnings=tuple(TraceWarning(*warning) for warning in contents.warnings),
-    )
-    reading = Reading(
-        body=body,
-        header=msgspec.json.decode(contents.header),
-        extents=tuple(Extent(*extent) for extent in contents.extents),
-        complete=contents.complete,
-        notes=contents.notes,
-    )
-    return Stored(reading, contents.ends_early)
+__all__ = ["MIN_EVENTS", "Before", "Store", "default_store"]

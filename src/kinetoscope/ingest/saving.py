@@ -1,0 +1,74 @@
+"""Save to the store beside whatever comes next, which seldom keeps every core busy.
+
+The interpreter waits for it at its end, unless it ends with an error: whoever knows of one (an
+uncaught exception is known here) calls `abandon`, and what was written so far is deleted.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import sys
+import threading
+from collections.abc import Callable
+
+#: saves one trace; calls its argument between steps, which raises when it is to stop
+Save = Callable[[Callable[[], None]], None]
+
+
+class _AbandonedError(Exception):
+    """The process is about to end."""
+
+
+class _Saving(threading.Thread):
+    """One trace being saved. A cache that cannot be written only makes the next time slower: nothing is said."""
+
+    def __init__(self, save: Save) -> None:
+        super().__init__(name="kinetoscope-store", daemon=True)
+        self._save = save
+        self.abandoned = threading.Event()
+
+    def run(self) -> None:
+        """Save, whatever comes of it."""
+        with contextlib.suppress(Exception):
+            self._save(self._go_on)
+
+    def _go_on(self) -> None:
+        if self.abandoned.is_set():
+            raise _AbandonedError
+
+
+_savings: list[_Saving] = []
+_settles = False
+
+
+def in_background(save: Save) -> None:
+    """Start saving."""
+    global _settles
+    if not _settles:
+        atexit.register(_settle)
+        _settles = True
+    _savings[:] = [saving for saving in _savings if saving.is_alive()]
+    saving = _Saving(save)
+    with contextlib.suppress(RuntimeError):  # no more threads
+        saving.start()
+        _savings.append(saving)
+
+
+def abandon() -> None:
+    """Stop saving, now: the process ends with an error, or its user wants it to end."""
+    for saving in _savings:
+        saving.abandoned.set()
+
+
+def _settle() -> None:
+    """Wait for what is being saved."""
+    if getattr(sys, "last_value", None) is not None and not hasattr(sys, "ps1"):
+        abandon()
+    try:
+        for saving in _savings:
+            saving.join()
+    except KeyboardInterrupt:
+        abandon()
+        for saving in _savings:
+            saving.join(1.0)
