@@ -7,11 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kinetoscope.findings import collectives, compiling, eager, recording
+from kinetoscope.findings import (
+    collectives,
+    compiling,
+    eager,
+    log_breaks,
+    log_capture,
+    log_compiling,
+    recording,
+)
 from kinetoscope.findings.facts import Facts
+from kinetoscope.findings.log_facts import LogFacts
 from kinetoscope.schema import Finding
 
-__all__ = ["FAMILIES", "Facts", "find", "ranked"]
+__all__ = ["FAMILIES", "REPLACED_BY_LOG", "Facts", "LogFacts", "find", "ranked"]
 
 #: every function that looks for findings
 FAMILIES: tuple[Callable[[Facts], list[Finding]], ...] = (
@@ -19,13 +28,19 @@ FAMILIES: tuple[Callable[[Facts], list[Finding]], ...] = (
     *compiling.ALL,
     *eager.ALL,
     *collectives.ALL,
+    *log_breaks.ALL,
+    *log_compiling.ALL,
+    *log_capture.ALL,
 )
+#: of these, what a compile log tells better
+REPLACED_BY_LOG = frozenset((compiling.not_compiled, compiling.graph_break))
 _SEVERITIES = ("high", "medium", "low", "info")
 
 
 def find(facts: Facts) -> list[Finding]:
     """All findings, ranked."""
-    return ranked([finding for look in FAMILIES for finding in look(facts)])
+    skipped = REPLACED_BY_LOG if isinstance(facts, LogFacts) else frozenset()
+    return ranked([finding for look in FAMILIES if look not in skipped for finding in look(facts)])
 
 
 def ranked(findings: Sequence[Finding]) -> list[Finding]:

@@ -1,0 +1,87 @@
+"""Findings that a capture adds: CUDA graphs that were not used and why, and what the profiler changed."""
+
+from __future__ import annotations
+
+from kinetoscope.analyses.joined_regions import cuda_graphs
+from kinetoscope.analyses.wording import counted, duration, listed, percent
+from kinetoscope.findings.facts import Facts
+from kinetoscope.findings.log_facts import LogFacts
+from kinetoscope.schema import CudaGraphs, Finding
+
+__all__ = ["ALL", "cuda_graph_skip", "profiler_distortion"]
+
+# From this share on, times of a profiled step cannot be taken for those of an unprofiled one.
+_SLOWER = 0.05
+_MUCH_SLOWER = 0.25
+_FIXES = (
+    ("cpu device", "Move the tensors that the message names to the GPU, or take them out of the graph."),
+    (
+        "mutated inputs",
+        "Make the mutated input a buffer or parameter of the module, or return the new value.",
+    ),
+    (
+        "dynamic shape",
+        "Pad to a few sizes, or set torch._inductor.config.triton.cudagraph_skip_dynamic_graphs.",
+    ),
+    ("incompatible op", "Take the operator that the message names out of the graph."),
+    ("multiple devices", "Keep one graph on one device."),
+)
+
+
+def cuda_graph_skip(facts: Facts) -> list[Finding]:
+    """Graphs that were to run as CUDA graphs and do not."""
+    if not isinstance(facts, LogFacts):
+        return []
+    skips = None if facts.capture is None else facts.capture.cudagraph_skips
+    found = cuda_graphs(CudaGraphs(), facts.join.log, skips).skips
+    if not found:
+        return []
+    count = sum(skip.count for skip in found)
+    reasons = [f"{skip.reason.strip()} ({counted(skip.count, 'time')})" for skip in found]
+    fixes = [fix for word, fix in _FIXES if any(word in skip.reason.lower() for skip in found)]
+    return [
+        facts.finding(
+            "cuda-graph-skip",
+            f"CUDA graphs were skipped {counted(count, 'time')}",
+            f"Inductor was asked for CUDA graphs and left them out: {listed(reasons, 3)}. These graphs"
+            " launch their"
+            " kernels one by one.",
+            " ".join(fixes) or "Remove what the message names from the compiled function.",
+            severity="medium",
+        )
+    ]
+
+
+def profiler_distortion(facts: Facts) -> list[Finding]:
+    """Steps take longer with the profiler than without: the times of this trace are too long."""
+    capture = facts.capture if isinstance(facts, LogFacts) else None
+    if capture is None:
+        return []
+    profiled = capture.mean_step_ns("profiled")
+    blocks = [(capture.mean_step_ns(name), capture.steps_of(name)) for name in ("before", "after")]
+    known = [(mean, steps) for mean, steps in blocks if mean is not None and steps > 0]
+    if profiled is None or not known:
+        return []
+    unprofiled = sum(mean * steps for mean, steps in known) / sum(steps for _, steps in known)
+    slower = profiled / unprofiled - 1
+    if slower < _SLOWER:
+        return []
+    counts = counted(sum(steps for _, steps in known), "step")
+    return [
+        facts.finding(
+            "profiler-distortion",
+            f"Profiled steps are {percent(slower)} longer than unprofiled ones",
+            f"A step took {duration(profiled)} under the profiler and {duration(unprofiled)} without it"
+            " (mean of"
+            f" {counts} timed beside it). CPU times of this trace, and idle time of the device that they"
+            " cause, are"
+            " too long by as much; times of single kernels are not.",
+            "Compare captures with captures. Leave out --record-shapes, --with-stack and --profile-memory"
+            " unless"
+            " you need them: they cost most.",
+            severity="medium" if slower >= _MUCH_SLOWER else "low",
+        )
+    ]
+
+
+ALL = (cuda_graph_skip, profiler_distortion)
