@@ -74,10 +74,11 @@ def _top(work: Work, valid: Bool, whole: Sequence[int], limit: int) -> list[TopK
     # a name is split by origin too: an eager add and one inside a graph are two things to fix
     key = trace.columns.name[work.rows[rows]].astype(np.int64) * (2 * len(ORIGINS))
     key += work.origin[rows] * 2 + work.is_replay[rows]
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    counts, totals = np.bincount(group), _sums(group, work.dur_ns[rows], len(first))
-    order = np.lexsort((-counts, -totals))[:limit]
-    members = [rows[group == number] for number in order]
+    space = len(trace.names) * 2 * len(ORIGINS)  # counted, not sorted: there are far fewer names than kernels
+    counts, totals = np.bincount(key, minlength=space), _sums(key, work.dur_ns[rows], space)
+    seen = np.flatnonzero(counts)
+    order = seen[np.lexsort((-counts[seen], -totals[seen]))][:limit]
+    members = [rows[key == number] for number in order]
     sizes = _sizes(work, members)
     entries = []
     for at, number in enumerate(order):
@@ -130,30 +131,52 @@ def _operator(work: Work, members: Int64) -> str | None:
 
 
 def _most(values: Int64) -> int:
-    found, counts = np.unique(values, return_counts=True)
-    return int(found[np.argmax(counts)])
+    """The most frequent of these numbers, which are -1 or more."""
+    return int(np.argmax(np.bincount(values + 1))) - 1
 
 
 def _sizes(work: Work, members: Sequence[Int64]) -> list[tuple[int | None, int | None]]:
-    """Bytes and floating-point operations of one run (copies: the mean), where the args tell."""
-    trace = work.links.trace
-    wanted: list[Int64] = []
+    """Bytes and floating-point operations of one run (copies: the mean), where the args tell.
+
+    Args are read from the file, and of a compressed one that means unpacking it up to there: so no more
+    are asked for than can tell something, and those that stand first.
+    """
+    c = work.links.trace.columns
+    nothing = np.empty(0, np.int64)
+    if not work.on_device:
+        return [(None, None)] * len(members)
+    by_triton = work.of("inductor_triton", "user_triton", "autotune")
+    launched_by, copies = [], []
     for mine in members:
-        rows = work.rows[mine]
-        if not work.on_device:
-            wanted.append(rows[:0])
-        elif trace.columns.category[rows[0]] != Category.KERNEL:
-            wanted.append(rows if len(rows) <= _COPIES_READ else rows[:0])
-        else:
-            launched_by = work.operator_row[mine]
-            wanted.append(launched_by[launched_by >= 0][:1])
-    args = iter(trace.args_of(np.concatenate(wanted))) if wanted else iter(())
-    sizes = []
-    for mine, rows in zip(members, wanted, strict=True):
-        mine_args = [next(args) for _ in range(len(rows))]
-        is_kernel = trace.columns.category[work.rows[mine[0]]] == Category.KERNEL
-        sizes.append(_estimate(mine_args) if is_kernel else (_copied(mine_args), None))
-    return sizes
+        is_kernel = c.category[work.rows[mine[0]]] == Category.KERNEL
+        ops = work.operator_row[mine] if is_kernel and by_triton[mine[0]] else nothing
+        ops = ops[ops >= 0]
+        launched_by.append(ops[[np.argmin(c.event[ops])]] if len(ops) else nothing)
+        copies.append(nothing if is_kernel or len(mine) > _COPIES_READ else work.rows[mine])
+    estimates = [_estimate(args) for args in _args_of_launches(work, launched_by)]
+    copied = [_copied(args) for args in _args_of_all(work, copies)]
+    return [
+        (size if size is not None else estimate[0], estimate[1])
+        for size, estimate in zip(copied, estimates, strict=True)
+    ]
+
+
+def _args_of_launches(work: Work, rows: Sequence[Int64]) -> list[list[dict[str, Any]]]:
+    """Args of launching operators; where the first has no estimates, none was written for any."""
+    trace = work.links.trace
+    every = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    if len(every):
+        first = trace.args(int(every[np.argmin(trace.columns.event[every])]))
+        if "kernel_num_gb" in first or "kernel_flop" in first or "kernel_hash" in first:
+            return _args_of_all(work, rows)
+    return [[] for _ in rows]
+
+
+def _args_of_all(work: Work, rows: Sequence[Int64]) -> list[list[dict[str, Any]]]:
+    trace = work.links.trace
+    every = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    args = iter(trace.args_of(every) if len(every) else [])
+    return [[next(args) for _ in range(len(mine))] for mine in rows]
 
 
 def _estimate(args: Sequence[Mapping[str, Any]]) -> tuple[int | None, int | None]:

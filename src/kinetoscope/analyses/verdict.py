@@ -14,6 +14,7 @@ from kinetoscope.analyses.origins import Work, has_cpu_rows
 from kinetoscope.analyses.wording import counted, duration, listed, percent
 from kinetoscope.link import Links
 from kinetoscope.link.intervals import merged, union_ns
+from kinetoscope.link.regions import Calls
 from kinetoscope.schema import Compiled, Verdict
 from kinetoscope.trace import Bool, Category, Int64
 
@@ -69,12 +70,12 @@ class CompiledCode:
         if not len(regions.graphs) or not len(regions.calls):
             return np.empty(0, np.int64)
         counts = links.trace.names.where(is_aten_beyond_views)
-        rows = np.flatnonzero(counts[c.name] & (c.category == Category.CPU_OP) & c.is_valid)
-        rows = rows[regions.calls.at_rows(rows) >= 0]
+        rows = np.flatnonzero(_rows_inside(regions.calls))
         # a CompiledFunction outside its graph is AOTAutograd's wrapper, part of compiled code
         for around in (regions.graphs, regions.forwards, regions.backwards, links.compiles.phases):
-            rows = rows[around.at_rows(rows) < 0]
-        return rows
+            rows = rows[~_rows_inside(around)[rows]] if len(around) else rows
+        eager: Int64 = rows[counts[c.name[rows]] & (c.category[rows] == Category.CPU_OP) & c.is_valid[rows]]
+        return eager
 
     @cached_property
     def outer_eager_rows(self) -> Int64:
@@ -125,6 +126,21 @@ class CompiledCode:
         both = union_ns(np.append(start, steps.start_ns), np.append(end, steps.end_ns))
         inside = int((end - start).sum()) - (both - total)
         return inside / total if total else None
+
+
+def _rows_inside(calls: Calls) -> Bool:
+    """Which slices start inside a call on its track: the rows of a track ascend with their start."""
+    trace = calls.trace
+    c = trace.columns
+    opened = np.zeros(len(c) + 1, np.int32)
+    outer = calls.outermost
+    for track in np.unique(calls.track[outer]).tolist():
+        mine, about = outer[calls.track[outer] == track], trace.track_list[track]
+        after = np.searchsorted(c.start_ns[about.first : about.last], calls.end_ns[mine]) + about.first
+        np.add.at(opened, calls.rows[mine], 1)
+        np.add.at(opened, np.maximum(after, calls.rows[mine] + 1), -1)
+    inside: Bool = np.cumsum(opened[:-1]) > 0
+    return inside
 
 
 def verdict(

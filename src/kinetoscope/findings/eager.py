@@ -117,10 +117,10 @@ def _operators(facts: Facts, pieces: Int64) -> str:
     work, trace = facts.work, facts.trace
     rows = work.operator_row[pieces]
     name = trace.columns.name[np.where(rows >= 0, rows, work.rows[pieces])]
-    distinct, which = np.unique(name, return_inverse=True)
-    totals = np.bincount(which, weights=work.dur_ns[pieces])
-    order = np.argsort(-totals, kind="stable")
-    return listed([_short(trace.names[int(distinct[n])]) for n in order.tolist()])
+    counts, totals = np.bincount(name), np.bincount(name, weights=work.dur_ns[pieces])
+    seen = np.flatnonzero(counts)
+    order = seen[np.argsort(-totals[seen], kind="stable")]
+    return listed([_short(trace.names[number]) for number in order.tolist()])
 
 
 def _short(name: str) -> str:
