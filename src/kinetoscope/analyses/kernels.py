@@ -167,7 +167,7 @@ def _args_of_launches(work: Work, rows: Sequence[Int64]) -> list[list[dict[str, 
     every = np.concatenate(rows) if rows else np.empty(0, np.int64)
     if len(every):
         first = trace.args(int(every[np.argmin(trace.columns.event[every])]))
-        if "kernel_num_gb" in first or "kernel_flop" in first or "kernel_hash" in first:
+        if "kernel_num_gb" in first or "kernel_flop" in first:
             return _args_of_all(work, rows)
     return [[] for _ in rows]
 
