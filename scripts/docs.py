@@ -30,7 +30,7 @@ if typing.TYPE_CHECKING:
     from kinetoscope import Report
 
 ROOT = Path(__file__).resolve().parents[1]
-SAMPLE = "samples/graph_breaks/trace.json.gz"
+SAMPLE = "samples/graph_breaks"
 _MADE = "<!-- made by scripts/docs.py: change the code, then run it -->"
 _HELP = ("-h, --help", "Show the help and exit.")
 _FIELDS = ("<!-- fields: begin -->\n", "<!-- fields: end -->\n")
@@ -68,9 +68,9 @@ def sample_report() -> Report:
     import kinetoscope
 
     report = kinetoscope.report(ROOT / SAMPLE, use_store=False)
-    # The path in the first line is the one that a user types.
-    trace = msgspec.structs.replace(report.trace, path=SAMPLE)
-    return msgspec.structs.replace(report, trace=trace)
+    # The path in the first line is the one that a user sees, who stands in the checkout.
+    path = Path(report.trace.path).relative_to(ROOT).as_posix()
+    return msgspec.structs.replace(report, trace=msgspec.structs.replace(report.trace, path=path))
 
 
 def piece(title: str, report: str | None = None) -> str:
