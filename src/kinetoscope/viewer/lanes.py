@@ -162,7 +162,9 @@ def _repacked(start: Int64, end: Int64, depth: Int64) -> Int64:
     for number in np.unique(run[bad]).tolist():
         first, last = int(firsts[number]), int(firsts[number + 1])
         free: list[int] = []  # until when each lane is taken
-        for at, (begin, finish) in enumerate(zip(start[first:last].tolist(), end[first:last].tolist(), strict=True)):
+        for at, (begin, finish) in enumerate(
+            zip(start[first:last].tolist(), end[first:last].tolist(), strict=True)
+        ):
             # under everything that is still open, so that a child never stands above its parent
             lane = next((n for n in range(len(free)) if all(until <= begin for until in free[n:])), len(free))
             if lane == len(free):

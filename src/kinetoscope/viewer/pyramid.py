@@ -56,7 +56,12 @@ def build(lanes: Lanes) -> Pyramid:
         ends = lanes.offset[1:][np.diff(lanes.offset) > 0] - 1
         gap[ends] = 0
     levels: list[Level] = []
-    offset, inner_gap, sums, longest = lanes.offset, np.zeros(count, np.int64), dur, np.arange(count, dtype=np.int32)
+    offset, inner_gap, sums, longest = (
+        lanes.offset,
+        np.zeros(count, np.int64),
+        dur,
+        np.arange(count, dtype=np.int32),
+    )
     while len(offset) > 1 and int(np.diff(offset).max()) > 1:
         level, gap = _above(offset, dur, inner_gap, gap, longest, sums)
         levels.append(level)

@@ -48,7 +48,9 @@ class Pieces:
         return self.last - self.first + 1
 
 
-def query(pyramid: Pyramid, wanted: npt.NDArray[Any], begin_ns: float, end_ns: float, pixel_ns: float) -> Pieces:
+def query(
+    pyramid: Pyramid, wanted: npt.NDArray[Any], begin_ns: float, end_ns: float, pixel_ns: float
+) -> Pieces:
     """The pieces of the lanes ``wanted`` (ascending) that meet the window."""
     lanes = pyramid.lanes
     wanted = np.asarray(wanted, np.int64)
@@ -87,7 +89,9 @@ def query(pyramid: Pyramid, wanted: npt.NDArray[Any], begin_ns: float, end_ns: f
             first = base[lane[small]] + block[small] * size
             last = np.minimum(first + size, limit[lane[small]]) - 1
             here = where[small]
-            found.append((lane[small], first, last, stored.longest[here].astype(np.int64), stored.sum_ns[here]))
+            found.append(
+                (lane[small], first, last, stored.longest[here].astype(np.int64), stored.sum_ns[here])
+            )
         lane, block = lane[~small], block[~small]
         if len(lane) == 0 and not (start_level < level).any():
             break

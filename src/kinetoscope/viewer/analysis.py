@@ -1,0 +1,76 @@
+"""Everything that is known of a trace beyond its picture: links, report, meanings, arrows, counters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from kinetoscope.analyses.origins import Work, find_work
+from kinetoscope.ingest.capture_directory import Capture
+from kinetoscope.ingest.compile_log import CompileLog
+from kinetoscope.link import Links
+from kinetoscope.reporting import report_of
+from kinetoscope.schema import Report
+from kinetoscope.trace import Trace, TraceWarning, UInt8
+from kinetoscope.viewer import kernel_table, meaning, overlays
+from kinetoscope.viewer.counters import Series, find_series
+from kinetoscope.viewer.flows import Flows, find_flows
+from kinetoscope.viewer.query import Database
+from kinetoscope.window import WindowSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """The analysis of one trace; what is costly is made when it is first asked for."""
+
+    links: Links
+    report: Report
+    work: Work
+    meaning: UInt8
+
+    @classmethod
+    def of(
+        cls,
+        trace: Trace,
+        *,
+        window: WindowSpec | None = None,
+        log: CompileLog | None = None,
+        capture: Capture | None = None,
+        warnings: Sequence[TraceWarning] = (),
+    ) -> Analysis:
+        """Analyse a trace; the report speaks of the ``window``, everything else of the whole.
+
+        Raises:
+            UsageError: the window is not in the trace.
+        """
+        links = Links(trace)
+        work = find_work(links)
+        report = report_of(trace, window=window, log=log, capture=capture, warnings=warnings)
+        return cls(links, report, work, meaning.by_origin(links, work))
+
+    @cached_property
+    def flows(self) -> Flows:
+        """All arrows."""
+        return find_flows(self.links)
+
+    @cached_property
+    def idle(self) -> overlays.IdleLanes | None:
+        """Idle gaps of the devices."""
+        return overlays.idle_lanes(self.links)
+
+    @cached_property
+    def series(self) -> list[Series]:
+        """Counters."""
+        return find_series(self.links)
+
+    @cached_property
+    def kernels(self) -> dict[str, Any]:
+        """The kernel table."""
+        return kernel_table.table(self.work, self.meaning, self.report)
+
+    @cached_property
+    def database(self) -> Database:
+        """The trace in SQL."""
+        return Database(self.links.trace, self.links.launches.launch_of_row)

@@ -1,0 +1,254 @@
+"""What the page asks and the server answers, as functions of a session and the request's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kinetoscope.errors import UsageError
+from kinetoscope.trace import Int64, Trace
+from kinetoscope.viewer import area, details, flows, meaning, story
+from kinetoscope.viewer.encode import Drawn, viewport
+from kinetoscope.viewer.lanes import Lanes
+from kinetoscope.viewer.pyramid import Pyramid
+from kinetoscope.viewer.session import Session
+from kinetoscope.viewer.tiles import query
+from kinetoscope.viewer.timeline import Timeline
+
+Parameters = Mapping[str, str]
+_PIXELS = 32_768
+
+
+def number(given: Parameters, name: str) -> float:
+    """A finite number among the parameters."""
+    try:
+        value = float(given[name])
+    except (KeyError, ValueError):
+        raise UsageError(f"{name}: a number is needed") from None
+    if not np.isfinite(value) or abs(value) > 2**62:
+        raise UsageError(f"{name}: out of range")
+    return value
+
+
+def row_number(given: Parameters, timeline: Timeline, name: str = "row") -> int:
+    """The number of a slice that exists."""
+    row = int(number(given, name))
+    if not 0 <= row < len(timeline.trace.columns):
+        raise UsageError(f"{name}: there is no such slice")
+    return row
+
+
+def window(given: Parameters) -> tuple[float, float]:
+    """Begin and end, in order."""
+    begin, end = number(given, "begin"), number(given, "end")
+    if end <= begin:
+        raise UsageError("end: must be after begin")
+    return begin, end
+
+
+def numbers(text: str, limit: int) -> Int64:
+    """``0-3,7`` as numbers below ``limit``, ascending."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        if not first.isdecimal() or (last and not last.isdecimal()):
+            raise UsageError("lanes: expected numbers and ranges")
+        found.update(range(int(first), min(int(last or first), limit - 1) + 1))
+    return np.array(sorted(n for n in found if n < limit), np.int64)
+
+
+def tiles(session: Session, given: Parameters) -> bytes:
+    """One viewport."""
+    timeline, analysis = session.timeline, session.analysis_if_ready
+    begin, end = window(given)
+    pixel = number(given, "pixel")
+    if pixel <= 0 or (end - begin) / pixel > _PIXELS:
+        raise UsageError(f"pixel: at most {_PIXELS} pixels at a time")
+    own = len(timeline.lanes)
+    idle = analysis.idle if analysis is not None else None
+    every = numbers(given.get("lanes", ""), own + (len(idle.lanes) if idle else 0))
+    parts = [_drawn(session, every[every < own], begin, end, pixel, given.get("q", ""))]
+    names: list[str] | Any = timeline.trace.names
+    if idle is not None and (every >= own).any():
+        parts.append(
+            _gaps(idle.pyramid, every[every >= own] - own, begin, end, pixel, own, idle.cause, len(names))
+        )
+        names = [*names, *(f"idle: {cause}" if cause != "unknown" else "idle" for cause in idle.causes)]
+    return viewport(parts, names, begin, pixel, {"analysed": analysis is not None})
+
+
+def _drawn(session: Session, lanes: Int64, begin: float, end: float, pixel: float, searched: str) -> Drawn:
+    timeline, analysis = session.timeline, session.analysis_if_ready
+    pieces = query(timeline.pyramid, lanes, begin, end, pixel)
+    ordered = timeline.lanes
+    row = ordered.row[pieces.longest]
+    c = timeline.trace.columns
+    meant = analysis.meaning[row] if analysis is not None else _rough_meaning(timeline, row)
+    hit = np.zeros(len(pieces), np.uint8)
+    if searched:
+        before = session.searches.hits(searched).before
+        hit = (before[pieces.last + 1] > before[pieces.first]).astype(np.uint8)
+    return Drawn(
+        pieces,
+        pieces.lane,
+        ordered.start_ns[pieces.first],
+        ordered.end_ns[pieces.last],
+        row,
+        c.name[row],
+        meant,
+        hit,
+    )
+
+
+def _rough_meaning(timeline: Timeline, row: Any) -> Any:
+    """By category alone, while the analysis is still being made."""
+    table = np.zeros(256, np.uint8)
+    for category, name in meaning.OF_CATEGORY.items():
+        table[category] = meaning.NUMBER[name]
+    return table[timeline.trace.columns.category[row]]
+
+
+def _gaps(
+    pyramid: Pyramid, lanes: Int64, begin: float, end: float, pixel: float, own: int, cause: Int64, names: int
+) -> Drawn:
+    pieces = query(pyramid, lanes, begin, end, pixel)
+    ordered: Lanes = pyramid.lanes
+    gap = ordered.row[pieces.longest]
+    return Drawn(
+        pieces,
+        pieces.lane + own,
+        ordered.start_ns[pieces.first],
+        ordered.end_ns[pieces.last],
+        gap,
+        cause[gap] + names,
+        np.full(len(pieces), meaning.NUMBER["idle"], np.uint8),
+        np.zeros(len(pieces), np.uint8),
+    )
+
+
+def slice_(session: Session, given: Parameters) -> dict[str, Any]:
+    """Details of one slice, its args left out."""
+    timeline, analysis = session.timeline, session.analysis_if_ready
+    row = row_number(given, timeline)
+    found = details.basics(timeline, row)
+    if analysis is not None:
+        found.update(details.linked(timeline, analysis, row))
+    return found
+
+
+def args(session: Session, given: Parameters) -> dict[str, Any]:
+    """The args of one slice, decoded from the file now."""
+    timeline = session.timeline
+    return {"args": timeline.trace.args(row_number(given, timeline))}
+
+
+def at(session: Session, given: Parameters) -> dict[str, Any]:
+    """The slice (or idle gap) of a lane at a time."""
+    timeline = session.timeline
+    lane, time, within = int(number(given, "lane")), number(given, "time"), number(given, "within")
+    own = len(timeline.lanes)
+    if 0 <= lane < own:
+        position = timeline.lanes.at(lane, time, within)
+        return {"row": int(timeline.lanes.row[position]) if position is not None else None}
+    idle = session.analysis.idle
+    if idle is None or not 0 <= lane - own < len(idle.lanes):
+        raise UsageError("lane: there is no such lane")
+    position = idle.lanes.at(lane - own, time, within)
+    if position is None:
+        return {"row": None}
+    gap = int(idle.lanes.row[position])
+    start = int(idle.lanes.start_ns[position])
+    next_row, because = int(idle.next_row[gap]), int(idle.because[gap])
+    return {
+        "row": None,
+        "gap": {
+            "lane": lane,
+            "cause": idle.causes[int(idle.cause[gap])],
+            "device": idle.devices[lane - own],
+            "start_ns": start,
+            "dur_ns": int(idle.lanes.end_ns[position]) - start,
+            "because": details.brief(timeline, because) if because >= 0 else None,
+            "next": details.brief(timeline, next_row),
+        },
+    }
+
+
+def neighbour(session: Session, given: Parameters) -> dict[str, Any]:
+    """The next or previous slice of a lane."""
+    timeline = session.timeline
+    row = row_number(given, timeline)
+    return {"row": timeline.neighbour(row, given.get("direction") != "back")}
+
+
+def search(session: Session, given: Parameters) -> dict[str, Any]:
+    """Hits of a text."""
+    begin, end = window(given)
+    text = given.get("q", "")
+    if not text:
+        raise UsageError("q: a text is needed")
+    return session.searches.summary(text, begin, end, min(4096, max(1, int(number(given, "buckets")))))
+
+
+def search_step(session: Session, given: Parameters) -> dict[str, Any]:
+    """The next or previous hit."""
+    timeline = session.timeline
+    row = row_number(given, timeline) if "row" in given else None
+    found = session.searches.step(
+        given.get("q", ""), number(given, "time"), row, given.get("direction") != "back"
+    )
+    return {"hit": found}
+
+
+def area_(session: Session, given: Parameters) -> dict[str, Any]:
+    """Statistics of a stretch of time on some tracks."""
+    begin, end = window(given)
+    trace = session.timeline.trace
+    chosen = numbers(given.get("tracks", ""), len(trace.track_list))
+    found = session.analysis.meaning
+    return area.statistics(trace, found, chosen.tolist(), int(begin), int(np.ceil(end)))
+
+
+def flows_in_view(session: Session, given: Parameters) -> dict[str, Any]:
+    """All arrows of a viewport."""
+    timeline = session.timeline
+    begin, end = window(given)
+    shown = np.zeros(len(timeline.lanes) + 1, np.bool_)
+    shown[numbers(given.get("lanes", ""), len(timeline.lanes))] = True
+    return flows.in_view(timeline, session.analysis.flows, begin, end, number(given, "pixel"), shown)
+
+
+def counter(session: Session, given: Parameters) -> dict[str, Any]:
+    """One counter, pixel by pixel."""
+    begin, end = window(given)
+    series, which = session.analysis.series, int(number(given, "id"))
+    if not 0 <= which < len(series):
+        raise UsageError("id: there is no such counter")
+    return series[which].pixels(begin, end, min(_PIXELS, max(1, int(number(given, "pixels")))))
+
+
+def overview(session: Session, given: Parameters) -> dict[str, Any]:
+    """The overview page."""
+    return story.overview(session.timeline, session.analysis)
+
+
+def locate(session: Session, given: Parameters) -> dict[str, Any]:
+    """The slice that a piece of evidence names: track, start and name."""
+    trace = session.timeline.trace
+    row = find_event(trace, given.get("track", ""), int(number(given, "start")), given.get("name", ""))
+    return {"row": row}
+
+
+def find_event(trace: Trace, track: str, start_ns: int, name: str) -> int | None:
+    """Row of the event with this name that starts then on the track ``pid/tid``."""
+    c = trace.columns
+    for about in trace.track_list:
+        if f"{about.pid}/{about.tid}" != track:
+            continue
+        first, last = np.searchsorted(c.start_ns[about.first : about.last], [start_ns, start_ns + 1])
+        rows = range(about.first + int(first), about.first + int(last))
+        same = [row for row in rows if trace.name_of(row) == name]
+        if same or rows:
+            return same[0] if same else rows[0]
+    return None

@@ -1,0 +1,64 @@
+"""What the compile page shows: phases as they followed each other, and regions as a tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kinetoscope.render.sections import region_tree
+
+if TYPE_CHECKING:
+    from kinetoscope.viewer.analysis import Analysis
+
+_PHASES = 3000
+
+
+def page(analysis: Analysis) -> dict[str, Any]:
+    """The waterfall of compile phases and the tree of compiled regions."""
+    report = analysis.report
+    return {
+        "total_ns": report.compile_time.total_ns,
+        "in_window_ns": report.compile_time.in_window_ns,
+        "source": report.compile_time.source,
+        "span_ns": report.trace.span_ns,
+        "waterfall": _waterfall(analysis),
+        "frames": report.compile_time.frames,
+        "caches": report.compile_time.caches,
+        "compile_times_table": report.compile_time.compile_times_table,
+        "tree": [{"level": depth, "region": region} for depth, region in region_tree(report.regions)],
+        "breaks": report.graph_breaks,
+        "recompiles": report.recompiles,
+        "graphs": report.graphs,
+        "cuda_graphs": report.cuda_graphs,
+    }
+
+
+def _waterfall(analysis: Analysis) -> dict[str, Any]:
+    """Phases with their nesting, the longest ones, in order of time."""
+    compiles = analysis.links.compiles
+    calls = compiles.phases
+    depth = np.zeros(len(calls), np.int64)
+    for number, parent in enumerate(calls.parent.tolist()):  # parents come first
+        if parent >= 0:
+            depth[number] = depth[parent] + 1
+    chosen = np.argsort(-calls.dur_ns, kind="stable")[:_PHASES]
+    chosen = chosen[np.lexsort((depth[chosen], calls.start_ns[chosen]))]
+    return {
+        "total": len(calls),
+        "phases": [
+            {
+                "name": calls.labels[int(calls.label[number])],
+                "id": compiles.ids[int(compiles.compile_id[number])]
+                if compiles.compile_id[number] >= 0
+                else None,
+                "start_ns": int(calls.start_ns[number]),
+                "dur_ns": int(calls.dur_ns[number]),
+                "self_ns": int(calls.self_ns[number]),
+                "depth": int(depth[number]),
+                "row": int(calls.rows[number]),
+                "track": int(calls.track[number]),
+            }
+            for number in chosen.tolist()
+        ],
+    }

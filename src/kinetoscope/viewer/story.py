@@ -1,0 +1,199 @@
+"""The overview's first lines: one sentence that says what is going on, and where a step's time goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kinetoscope.link.devices import DeviceEvents
+from kinetoscope.link.intervals import merged, union_ns
+from kinetoscope.render import headline, units, words
+from kinetoscope.schema import Report
+from kinetoscope.trace import Int64
+from kinetoscope.viewer.area import statistics
+from kinetoscope.viewer.meaning import MEANINGS, NUMBER
+from kinetoscope.viewer.timeline import Timeline
+
+if TYPE_CHECKING:
+    from kinetoscope.viewer.analysis import Analysis
+
+_HOST_BOUND, _DEVICE_BOUND = 0.5, 0.9
+_COMPILING = 0.3
+#: causes of idle time that get a part of their own
+_CAUSES = 8
+
+
+def overview(timeline: Timeline, analysis: Analysis) -> dict[str, Any]:
+    """Everything of the overview page that is not in the report already."""
+    window = _window(timeline, analysis)
+    begin, end, steps, of = window
+    bars = [_cpu_bar(timeline, analysis, begin, end, steps)]
+    if analysis.links.devices and analysis.report.kernels is not None:
+        bars.insert(0, _device_bar(analysis, begin, end, steps))
+    return {
+        "sentence": sentence(analysis.report),
+        "of": of,
+        "begin_ns": begin,
+        "end_ns": end,
+        "bars": [bar for bar in bars if bar is not None],
+    }
+
+
+def sentence(report: Report) -> str:
+    """What is going on, in numbers."""
+    device = words.device(report)
+    compiling = report.compile_time.in_window_ns or 0
+    span = report.trace.span_ns
+    if span and compiling / span >= _COMPILING:
+        said = units.duration(compiling)
+        return (
+            f"Compilation takes {said} of the {units.duration(span)} recorded: this is not yet steady work."
+        )
+    first = "Nothing compiled ran here. " if report.compiled.verdict == "no" else ""
+    if headline.not_recorded(report):
+        return (
+            f"{first}Work was launched, but the {device}'s side was not recorded: "
+            "where its time goes is unknown."
+        )
+    if not report.device_time:
+        if report.steps.median_ns is None:
+            said = units.duration(span)
+            return f"{first}{said} of CPU work was recorded, without any device and without steps."
+        return f"{first}A step takes {units.duration(report.steps.median_ns)}, all of it on the CPU."
+    share = headline.busy_share(report)
+    if report.steps.median_ns is None or share is None:
+        busy = sum(entry.busy_ns for entry in report.device_time)
+        many = f" (over {len(report.device_time)} devices)" if len(report.device_time) > 1 else ""
+        takes = (
+            f"{units.duration(span)} was recorded"
+            if report.steps.median_ns is None
+            else f"A step takes {units.duration(report.steps.median_ns)}"
+        )
+        return f"{first}{takes} and the {device} works for {units.duration(busy)}{many} in all."
+    takes = f"A step takes {units.duration(report.steps.median_ns)}"
+    works = f"the {device} works for {units.duration(headline.step_busy_ns(report))} of it"
+    if share < _HOST_BOUND:
+        return f"{first}{takes} and {works}: most of the time it waits for the CPU."
+    if share >= _DEVICE_BOUND:
+        return f"{first}{takes} and {works}: the {device} sets the pace."
+    return f"{first}{takes} and {works} ({units.share(share)})."
+
+
+def _window(timeline: Timeline, analysis: Analysis) -> tuple[int, int, int, str]:
+    """The steps that count (the first left out where there are more than two), or the whole trace."""
+    chosen = analysis.report.trace.window
+    counted = headline.counted_steps(analysis.report)
+    if counted:
+        begin, end = counted[0].start_ns, counted[-1].start_ns + counted[-1].dur_ns
+        left_out = len(analysis.report.steps.list) - len(counted)
+        said = units.counted(len(counted), "step")
+        return begin, end, len(counted), f"mean of {said}" + (", the first left out" if left_out else "")
+    begin, end = (chosen.start_ns, chosen.end_ns) if chosen else timeline.extent_ns
+    return begin, max(end, begin + 1), 1, "all that was recorded"
+
+
+def _device_bar(analysis: Analysis, begin: int, end: int, steps: int) -> dict[str, Any]:
+    """Where the time of the busiest device goes, as exclusive parts that sum to the whole."""
+    devices = analysis.links.devices
+    which = max(range(len(devices)), key=lambda number: len(devices[number].rows))
+    events = devices[which]
+    compute = _clipped_union(events, ~(events.is_memcpy | events.is_communication), begin, end)
+    with_communication = _clipped_union(events, ~events.is_memcpy, begin, end)
+    busy = _clipped_union(events, np.ones(len(events.rows), np.bool_), begin, end)
+    parts = [
+        _part("compute", NUMBER["triton"], "Compute", compute),
+        _part("communication", NUMBER["communication"], "Communication alone", with_communication - compute),
+        _part("copy", NUMBER["copy"], "Copies alone", busy - with_communication),
+    ]
+    idle = (end - begin) - busy
+    parts += _idle_parts(analysis, which, begin, end, idle)
+    total = end - begin
+    title = words.device(analysis.report)
+    if len(devices) > 1:
+        title = f"{title} {events.device} (of {len(devices)})"
+    return _bar(title, "device", parts, total, steps)
+
+
+def _idle_parts(analysis: Analysis, device: int, begin: int, end: int, idle: int) -> list[dict[str, Any]]:
+    gaps = analysis.idle
+    if gaps is None or idle <= 0:
+        return []
+    first, last = gaps.lanes.bounds(device)
+    start = np.maximum(gaps.lanes.start_ns[first:last], begin)
+    finish = np.minimum(gaps.lanes.end_ns[first:last], end)
+    length = np.maximum(finish - start, 0)
+    sums = np.bincount(gaps.cause[first:last], weights=length, minlength=len(gaps.causes)).astype(np.int64)
+    order = np.argsort(-sums, kind="stable")[:_CAUSES]
+    parts = [
+        _part("idle", NUMBER["idle"], _idle_label(gaps.causes[number]), int(sums[number]))
+        for number in order.tolist()
+        if sums[number] > 0
+    ]
+    rest = idle - sum(part["ns"] for part in parts)
+    if rest > 0:
+        parts.append(_part("idle", NUMBER["idle"], "Idle: before its first or after its last work", rest))
+    return parts
+
+
+def _idle_label(cause: str) -> str:
+    return "Idle" if cause == "unknown" else f"Idle: {cause.replace('_', ' ')}"
+
+
+def _cpu_bar(
+    timeline: Timeline, analysis: Analysis, begin: int, end: int, steps: int
+) -> dict[str, Any] | None:
+    """Where the time of the busiest CPU thread goes: each moment belongs to the innermost slice."""
+    trace, c = timeline.trace, timeline.trace.columns
+    threads = {strip.track: strip.slices for strip in timeline.strips if strip.kind == "work"}
+    if not threads:
+        return None
+    best, busiest = -1, None
+    for track in threads:
+        about = trace.track_list[track]
+        rows = slice(about.first, about.last)
+        top = (c.depth[rows] == 0) & c.is_cpu[rows]
+        start = np.maximum(c.start_ns[rows][top], begin)
+        covered = union_ns(*merged(start, np.minimum(c.end_ns[rows][top], end)))
+        if covered > best:
+            best, busiest = covered, track
+    assert busiest is not None
+    python = NUMBER["python"]
+    spent = statistics(trace, analysis.meaning, [busiest], begin, end)["by_meaning"]
+    parts = [
+        _part(MEANINGS[each["meaning"]][0], each["meaning"], MEANINGS[each["meaning"]][1], each["self_ns"])
+        for each in sorted(spent, key=lambda each: -each["self_ns"])
+        if each["meaning"] not in (python, NUMBER["other"])
+    ]
+    total = end - begin
+    rest = total - sum(part["ns"] for part in parts)
+    if rest > 0:
+        parts.append(_part("rest", NUMBER["other"], "Python between them, or nothing", rest))
+    name = " ".join(
+        (trace.track_list[busiest].thread_name or f"thread {trace.track_list[busiest].tid}").split()
+    )
+    return _bar(f"CPU, {name}", "cpu", parts, max(total, sum(part["ns"] for part in parts)), steps)
+
+
+def _clipped_union(events: DeviceEvents, which: Any, begin: int, end: int) -> int:
+    start: Int64 = np.maximum(events.start_ns[which], begin)
+    finish: Int64 = np.minimum(events.end_ns[which], end)
+    keep = finish > start
+    return union_ns(start[keep], finish[keep])
+
+
+def _part(key: str, meaning: int, label: str, ns: int) -> dict[str, Any]:
+    return {"key": key, "meaning": meaning, "label": label, "ns": int(ns)}
+
+
+def _bar(title: str, kind: str, parts: list[dict[str, Any]], total: int, steps: int) -> dict[str, Any]:
+    return {
+        "title": title,
+        "kind": kind,
+        "total_ns": round(total / steps),
+        "parts": [
+            {**part, "ns": round(part["ns"] / steps), "share": part["ns"] / total if total else 0.0}
+            for part in parts
+            if part["ns"] > 0
+        ],
+    }

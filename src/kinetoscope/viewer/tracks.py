@@ -1,0 +1,118 @@
+"""The list of tracks as a person wants to see it: CPU threads on top, device streams under them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from kinetoscope.trace import Track
+from kinetoscope.viewer.lanes import Strip
+from kinetoscope.viewer.timeline import Timeline
+
+_STRIP_NAMES = {"work": "", "python": "Python stack", "device": "", "other": "annotations and waits"}
+_PSEUDO = ("Spans", "Traces", "")
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One strip on the page: lanes ``first`` to ``last`` (excluded), under the name of its track."""
+
+    id: str
+    track: int
+    process: str
+    name: str
+    kind: str  # cpu, device, other, idle
+    strip: str
+    first: int
+    last: int
+    slices: int
+
+
+def rows(timeline: Timeline) -> list[Row]:
+    """Every strip that has slices, in the order of the page."""
+    trace = timeline.trace
+    devices = {device.index: device.name for device in trace.info.devices}
+    kinds = _kinds(timeline)
+    several = {strip.track for strip in timeline.strips if strip.kind == "device"}
+    found = []
+    for strip in timeline.strips:
+        track = trace.track_list[strip.track]
+        kind = kinds[strip.track]
+        suffix = _STRIP_NAMES[strip.kind]
+        if strip.kind == "other" and strip.track not in several:
+            suffix = "" if kind == "other" else suffix
+        name = _thread(track, kind)
+        found.append(
+            Row(
+                id=f"{track.pid}/{track.tid}/{strip.kind}",
+                track=strip.track,
+                process=_process(track, kind, devices),
+                name=f"{name} · {suffix}" if suffix else name,
+                kind=kind,
+                strip=strip.kind,
+                first=strip.first,
+                last=strip.last,
+                slices=strip.slices,
+            )
+        )
+    return sorted(found, key=lambda row: _order(row, trace.track_list[row.track], timeline.strips))
+
+
+def label_of(timeline: Timeline, track: int) -> str:
+    """A track in one line."""
+    about = timeline.trace.track_list[track]
+    devices = {device.index: device.name for device in timeline.trace.info.devices}
+    kind = _kinds(timeline)[track]
+    return f"{_process(about, kind, devices)} · {_thread(about, kind)}"
+
+
+def _kinds(timeline: Timeline) -> list[str]:
+    has_device = {strip.track for strip in timeline.strips if strip.kind == "device"}
+    has_work = {strip.track for strip in timeline.strips if strip.kind in ("work", "python")}
+    kinds = []
+    for number, track in enumerate(timeline.trace.track_list):
+        if number in has_device or (track.labels or "").upper().startswith(("GPU", "XPU")):
+            kinds.append("device")
+        elif number in has_work and str(track.pid) not in _PSEUDO:
+            kinds.append("cpu")
+        else:
+            kinds.append("other")
+    return kinds
+
+
+def _order(row: Row, track: Track, strips: Sequence[Strip]) -> tuple[Any, ...]:
+    kind = ("cpu", "device").index(row.kind) if row.kind in ("cpu", "device") else 2
+    sort = track.sort_index if track.sort_index is not None else 1 << 40
+    busiest = -sum(strip.slices for strip in strips if strip.track == row.track)
+    # a process's main thread has its number
+    main = 0 if row.kind == "cpu" and track.pid == track.tid else 1
+    order = busiest if row.kind == "cpu" else 0
+    strip = {"work": 0, "device": 0, "other": 1, "python": 2}[row.strip]
+    if row.kind == "device":
+        strip = {"other": 0}.get(row.strip, 1)
+    return kind, sort, str(track.pid), main, order, _natural(track.tid), strip
+
+
+def _natural(tid: int | str) -> tuple[int, int, str]:
+    return (0, tid, "") if isinstance(tid, int) else (1, 0, tid)
+
+
+def _process(track: Track, kind: str, devices: dict[int, str | None]) -> str:
+    if kind == "device":
+        label = (track.labels or "").strip() or f"Device {track.pid}"
+        name = devices.get(track.pid) if isinstance(track.pid, int) else None
+        return f"{label} · {name}" if name else label
+    if kind == "other":
+        return "Profiler and other rows"
+    name = (track.process_name or "").strip()
+    return f"{name} {track.pid}" if name else f"Process {track.pid}"
+
+
+def _thread(track: Track, kind: str) -> str:
+    name = " ".join((track.thread_name or "").split())
+    if name:
+        return name
+    if kind == "device":
+        return f"stream {track.tid}"
+    return f"thread {track.tid}" if kind == "cpu" else f"{track.pid} / {track.tid}".strip(" /") or "(no name)"
