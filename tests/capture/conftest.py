@@ -37,9 +37,6 @@ class Ran:
     stderr: str
     status: int
 
-    def same_as(self, other: Ran) -> bool:
-        return self.comparable() == other.comparable()
-
     def comparable(self) -> tuple[str, str, int]:
         return _VARIES.sub("*", self.stdout), _VARIES.sub("*", self.stderr), self.status
 

@@ -66,3 +66,9 @@ def test_events_lose_the_graph_in_their_arguments() -> None:
     _, kept = redact_record({"chromium_event": {}}, json.dumps(event))
     assert kept is not None
     assert json.loads(kept) == {"name": "inductor_compile", "ts": 1.5, "args": {"key": "fx"}}
+
+
+def test_metrics_lose_the_lines_in_them() -> None:
+    metrics = {"co_name": "f", "inductor_provenance": ["secret"], "fail_reason": 'File "a.py", line 1\n  secret()'}
+    kept, _ = redact_record({"compilation_metrics": metrics}, None)
+    assert kept == {"compilation_metrics": {"co_name": "f", "fail_reason": 'File "a.py", line 1'}}

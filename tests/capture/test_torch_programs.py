@@ -37,7 +37,7 @@ ENDINGS = {
 def test_ends_as_without_us(runner: Runner, ending: str) -> None:
     script = runner.script(TRAIN + ENDINGS[ending])
     capture = runner.capture(script.name)
-    assert capture.ran.same_as(runner.python(script.name))
+    assert capture.ran.comparable() == runner.python(script.name).comparable()
     manifest = capture.manifest()
     assert manifest["status"] == "complete"
     assert manifest["warnings"] == []
@@ -61,7 +61,7 @@ def test_ends_as_without_us(runner: Runner, ending: str) -> None:
 
 def test_a_syntax_error(runner: Runner) -> None:
     runner.script("x = (\n", "broken.py")
-    assert runner.capture("broken.py").ran.same_as(runner.python("broken.py"))
+    assert runner.capture("broken.py").ran.comparable() == runner.python("broken.py").comparable()
 
 
 def test_a_script_that_is_not_there(runner: Runner) -> None:
@@ -83,7 +83,7 @@ def test_main_is_the_scripts(runner: Runner) -> None:
     (runner.directory / "sub").mkdir()
     runner.script(MAIN, "sub/main.py")
     arguments = ("sub/main.py", "--steps", "3", "-o", "x")
-    assert runner.capture(*arguments).ran.same_as(runner.python(*arguments))
+    assert runner.capture(*arguments).ran.comparable() == runner.python(*arguments).comparable()
 
 
 def test_a_module(runner: Runner) -> None:
@@ -132,7 +132,7 @@ if __name__ == "__main__":
 def test_children_and_threads(runner: Runner) -> None:
     script = runner.script(CHILDREN)
     capture = runner.capture(script)
-    assert capture.ran.same_as(runner.python(script))
+    assert capture.ran.comparable() == runner.python(script).comparable()
     manifest = capture.manifest()
     assert manifest["warnings"] == []
     assert manifest["window"]["ended"] == "complete"
@@ -159,7 +159,7 @@ for _ in range(100): net(torch.ones(2, 8))
 def test_a_program_that_profiles_itself(runner: Runner, export: str) -> None:
     script = runner.script(OWN_PROFILER.format(export=export))
     capture = runner.capture(script)
-    assert capture.ran.same_as(runner.python(script))
+    assert capture.ran.comparable() == runner.python(script).comparable()
     manifest = capture.manifest()
     assert manifest["profiler"]["program_has_its_own"]
     (trace,) = manifest["traces"]

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from kinetoscope.capturing.directory import CaptureDirectory
+from kinetoscope.capturing.frames import OurFrames
 from kinetoscope.capturing.redact import redact_record
 
 __all__ = ["CompileLog", "CudagraphSkips"]
@@ -41,6 +42,7 @@ class CompileLog(logging.Filter):
         self.activity = 0
         """Records written, so far: compiling writes dozens, running compiled code none."""
         self.users_directory: str | None = None
+        self.frames = OurFrames()
         self._directory = directory
         self._keep_source = keep_source
         self._warn = warn
@@ -118,6 +120,7 @@ class CompileLog(logging.Filter):
         self.activity += 1
         metadata = getattr(record, "metadata", None)
         if isinstance(metadata, dict):
+            self.frames.cut(metadata)
             if "dynamo_start" in metadata:
                 self.compilations += 1
             if not self._keep_source and self.users_directory is None:

@@ -93,7 +93,7 @@ class StepHooks:
             self._optimizer_hooks = optimizer._global_optimizer_post_hooks
             if self._optimizer_handle.id not in self._optimizer_hooks:
                 raise AttributeError("the hook is not where it was expected")
-        except (ImportError, AttributeError) as error:
+        except (ImportError, AttributeError, NameError) as error:
             self._optimizer_hooks = None
             self._warn(f"optimizer steps cannot be seen safely ({error}); lost: steps told by optimizers")
             if self._optimizer_handle is not None:

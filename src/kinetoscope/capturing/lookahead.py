@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from types import CodeType, FrameType
 
+from kinetoscope.capturing.frames import PACKAGE
 from kinetoscope.capturing.hooks import torch_directory
 from kinetoscope.capturing.plan import SHORT_PROGRAM_STEPS
 from kinetoscope.capturing.predict import Repeats, predict_repeats
@@ -12,7 +12,6 @@ from kinetoscope.capturing.session import device_module
 
 __all__ = ["Lookahead"]
 
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _Site = tuple[CodeType, int]
 
 
@@ -33,7 +32,7 @@ class Lookahead:
 
     def look(self, frame: FrameType | None, step: int, *, began: bool) -> None:
         """A call is made in ``frame`` (torch's frames and ours on top); ``began``: it begins a step."""
-        skip = (torch_directory() or "\0", _PACKAGE)
+        skip = (torch_directory() or "\0", PACKAGE)
         while frame is not None and frame.f_code.co_filename.startswith(skip):
             frame = frame.f_back
         if frame is None:

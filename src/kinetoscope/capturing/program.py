@@ -20,11 +20,10 @@ import threading
 import types
 from dataclasses import dataclass
 
+from kinetoscope.capturing.frames import PACKAGE
 from kinetoscope.errors import UsageError
 
 __all__ = ["Outcome", "end_child", "end_process", "join_threads", "run_program"]
-
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 @dataclass(frozen=True)
@@ -201,7 +200,7 @@ def _strip_frames(error: BaseException | None, seen: set[int]) -> None:
 def _without_ours(traceback: types.TracebackType | None) -> types.TracebackType | None:
     kept = []
     while traceback is not None:
-        if not os.path.abspath(traceback.tb_frame.f_code.co_filename).startswith(_PACKAGE):
+        if not os.path.abspath(traceback.tb_frame.f_code.co_filename).startswith(PACKAGE):
             kept.append(traceback)
         traceback = traceback.tb_next
     following: types.TracebackType | None = None

@@ -20,8 +20,8 @@ _STRIP_ARTIFACT: Final = frozenset({"dynamo_graph_break_reason", "recompile_reas
 _KEEP_ARTIFACT: Final = frozenset({"torch_version", "inductor_provenance_tracking_node_mappings"})
 _CACHE_ARTIFACT: Final = re.compile(r"(fx_graph_cache|aotautograd_cache|fx_graph_bypass)_?\w*$")
 _CACHE_KEEP: Final = ("key", "cache_state", "cache_event_time", "time_saved_ns", "cache_bypass_reason")
-# "components" of a cache key hold the graph's code, "stack_trace" the lines of the user's.
-_CODE_KEYS: Final = frozenset({"components", "stack_trace", "graph_code"})
+# "components" of a cache key hold the graph's code, the others lines of the user's.
+_CODE_KEYS: Final = frozenset({"components", "stack_trace", "graph_code", "inductor_provenance"})
 _FRAME_LINE: Final = re.compile(r'^\s*File "')
 # A guard is followed by the source line that made it: "...  # y = x * 2  # f.py:3 in f".
 _GUARD_COMMENT: Final = re.compile(r"\s+#\s.*$", re.MULTILINE)
@@ -29,7 +29,10 @@ _GUARD_COMMENT: Final = re.compile(r"\s+#\s.*$", re.MULTILINE)
 
 def redact_record(metadata: dict[str, Any], payload: str | None) -> tuple[dict[str, Any], str | None]:
     """A log record without code in it: new metadata, new payload."""
-    metadata = {key: _without_lines(value) for key, value in metadata.items()}
+    metadata = {
+        key: _cleaned(value) if key in _KEEP_PAYLOAD else _without_lines(value)
+        for key, value in metadata.items()
+    }
     if payload is None:
         return metadata, None
     if _KEEP_PAYLOAD & metadata.keys():

@@ -104,6 +104,9 @@ class ProgramRun:
         watcher.after("torch._inductor.config", self._inductor_imported)
         watcher.after("torch._inductor.cudagraph_utils", self.skips.watch)
         watcher.after("torch._dynamo.eval_frame", self.hooks.watch_compiled)
+        watcher.after(
+            "torch._dynamo.exc", lambda exc: self.log.frames.hide_from_messages(exc, self.manifest.warn)
+        )
         watcher.after("torch._dynamo.trace_rules", self._keep_dynamo_out)
         watcher.after("torch", self._torch_imported)
         watcher.install()
