@@ -1,0 +1,225 @@
+"""From a trace to a model: segments, launches and waits of a bounded number of steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinetoscope.analyses.idle_causes import launching_lines
+from kinetoscope.analyses.idle_causes_host import Line
+from kinetoscope.analyses.idle_causes_names import Cause
+from kinetoscope.analyses.launch_bound import late_starts
+from kinetoscope.analyses.origins import has_cpu_rows
+from kinetoscope.analyses.steps import steps, usual_steps
+from kinetoscope.link import Links
+from kinetoscope.link.launches import Launches
+from kinetoscope.replay.model import Blocks, Events, Host, Item, Items, Model, lengths_of_blocks
+from kinetoscope.replay.waiting import find_waits
+from kinetoscope.trace import Bool, Category, Int64
+
+#: so many steps and launches are replayed at most: a change is asked for many times
+MOST_STEPS, MOST_LAUNCHES = 32, 12_000
+#: launches that CUDA takes before the host has to wait
+_QUEUE = 1024
+# Where a trace shows no free (or no busy) device to measure them on.
+_LATENCY_NS, _GAP_NS, _ENOUGH = 1_500, 700, 3
+#: what waits longer behind its own stream waits for something else
+_LONGEST_GAP_NS = 20_000
+
+
+def build(links: Links) -> Model | None:
+    """The model of ``links``' steps; None without steps, launches or device events."""
+    launches = links.launches
+    chosen = _choose_steps(links)
+    if chosen is None or not launches.are_device_events_recorded or not has_cpu_rows(links):
+        return None
+    first, last = chosen
+    found = links.steps
+    low, high = int(found.start_ns[first]), int(found.end_ns[last])
+    lines = launching_lines(links)
+    called = _calls_in(launches, low, high)
+    if not lines or not len(called):
+        return None
+    waiting = find_waits(links, low, high, called)
+    call_end = (launches.call_start_ns + launches.call_dur_ns)[called]
+    # A copy that blocks the host is launched at the start of its call, which then waits.
+    issue = np.where(waiting.blocks_in_call, launches.call_start_ns[called], call_end)
+    issue = np.minimum(issue, high)
+    marks = np.append(found.start_ns[first : last + 1], high)
+    host = _host(
+        lines,
+        np.concatenate(
+            (issue, waiting.begin_ns, waiting.end_ns, waiting.record_ns, waiting.stream_ns, marks)
+        ),
+        low,
+        high,
+        found.start_ns[first : last + 1],
+        first,
+    )
+    for begin, end in zip(waiting.begin_ns.tolist(), waiting.end_ns.tolist(), strict=True):
+        inside = slice(*np.searchsorted(host.recorded_ns, [begin, end]))
+        host.dur_ns[inside] = 0
+    blocks, events = _blocks(links, called, first)
+    items = _items(
+        host.recorded_ns,
+        (Item.LAUNCH, issue, np.arange(len(called))),
+        (Item.RECORD, waiting.record_ns, np.zeros(len(waiting.record_ns), np.int64)),
+        (Item.STREAM_WAIT, waiting.stream_ns, np.zeros(len(waiting.stream_ns), np.int64)),
+        (Item.WAIT, waiting.end_ns, np.arange(len(waiting.end_ns))),
+        (Item.STEP, marks, np.arange(first, last + 2)),
+    )
+    return Model(
+        links=links,
+        first_step=first,
+        last_step=last,
+        usual=usual_steps(found),
+        host=host,
+        items=items,
+        waits=waiting.waits,
+        blocks=blocks,
+        events=events,
+        queue=_QUEUE,
+    )
+
+
+def _choose_steps(links: Links) -> tuple[int, int] | None:
+    """First and last of a run of usual steps, few enough, whose median is that of all."""
+    found = links.steps
+    if not len(found):
+        return None
+    usual = usual_steps(found)
+    if not len(usual) or (np.diff(usual) != 1).any():
+        usual = np.arange(len(found))[1 if len(found) > 2 else 0 :]
+    calls = np.bincount(found.of_call[found.of_call >= 0], minlength=len(found))[usual]
+    each = max(1, int(np.median(calls)))
+    count = max(2, min(MOST_STEPS, MOST_LAUNCHES // each, len(usual)))
+    if count >= len(usual):
+        return int(usual[0]), int(usual[-1])
+    duration = (found.end_ns - found.start_ns)[usual]
+    median = steps(links).median_ns or float(np.median(duration))
+    windows = np.lib.stride_tricks.sliding_window_view(duration, count)
+    medians = np.median(windows, axis=1)
+    # the run should also not contain a step far off: of equally good ones the steadiest
+    best = int(np.argmin(np.abs(medians - median) + 0.01 * np.abs(windows.mean(axis=1) - median)))
+    return int(usual[best]), int(usual[best + count - 1])
+
+
+def _calls_in(launches: Launches, low: int, high: int) -> Int64:
+    """Launch calls of the window that have device events, in order of their ends."""
+    start, end = launches.call_start_ns, launches.call_start_ns + launches.call_dur_ns
+    called = np.flatnonzero((start >= low) & (start < high) & (launches.events_per_call > 0))
+    ordered: Int64 = called[np.lexsort((called, end[called]))]
+    return ordered
+
+
+def _host(
+    lines: dict[int, Line], borders: Int64, low: int, high: int, step_starts: Int64, first_step: int
+) -> Host:
+    """The segments between all borders, each with what the first thread that does anything does."""
+    at = np.concatenate([borders, *(line.at_ns for line in lines.values()), [low, high]])
+    at = np.unique(at[(at >= low) & (at <= high)])
+    begin = at[:-1]
+    cause = np.full(len(begin), Cause.PYTHON, np.uint8)
+    row = np.full(len(begin), -1, np.int64)
+    quiet: Bool = np.ones(len(begin), np.bool_)
+    for line in lines.values():
+        if not len(line.at_ns):
+            continue
+        index = np.searchsorted(line.at_ns, begin, side="right") - 1
+        busy = quiet & (index >= 0) & (line.state[np.maximum(index, 0)] != 0)
+        cause[busy], row[busy] = line.cause[index[busy]], line.row[index[busy]]
+        quiet &= ~busy
+    step = np.searchsorted(step_starts, begin, side="right") - 1 + first_step
+    return Host(np.diff(at), cause, row, step, begin)
+
+
+def _items(begin_ns: Int64, *groups: tuple[Item, Int64, Int64]) -> Items:
+    """Items at these times, in order; at one time in the order of the groups."""
+    times = np.concatenate([group[1] for group in groups])
+    kind = np.concatenate([np.full(len(group[1]), group[0], np.uint8) for group in groups])
+    rank = np.concatenate([np.full(len(group[1]), number) for number, group in enumerate(groups)])
+    argument = np.concatenate([group[2] for group in groups])
+    order = np.lexsort((rank, times))
+    after = np.searchsorted(begin_ns, times[order], side="left")
+    return Items(kind[order].astype(np.uint8), after, argument[order])
+
+
+def _blocks(links: Links, called: Int64, first_step: int) -> tuple[Blocks, Events]:
+    """What these calls launched."""
+    launches, c = links.launches, links.trace.columns
+    number = np.full(len(launches.call_rows), -1, np.int64)
+    number[called] = np.arange(len(called))
+    mine = np.flatnonzero(launches.call_of >= 0)
+    mine = mine[(number[launches.call_of[mine]] >= 0) & c.is_valid[launches.device_rows[mine]]]
+    rows = launches.device_rows[mine]
+    block = number[launches.call_of[mine]]
+    order = np.lexsort((c.start_ns[rows], block))
+    rows, block = rows[order], block[order]
+    start, end = c.start_ns[rows], c.end_ns[rows]
+    # the latest end so far within each block, by a running maximum over shifted times
+    width = int(end.max() - start.min()) + 1 if len(rows) else 1
+    shift = block * width
+    reached = np.maximum.accumulate(end + shift) - shift
+    first = np.append(True, block[1:] != block[:-1])[: len(block)]
+    gap = np.where(first, 0, start - np.concatenate(([0], reached[:-1])))
+    events = Events(block, rows, c.dur_ns[rows], gap)
+    heads = np.flatnonzero(first)
+    stream = np.zeros(len(called), np.int64)
+    which = np.unique(c.track[rows[heads]], return_inverse=True)[1]
+    stream[block[heads]] = which
+    kind = np.zeros(len(called), np.int64)
+    kind[block[heads]] = c.category[rows[heads]].astype(np.int64)
+    kind[launches.is_graph_call[called]] = len(Category)
+    latency, between = _latencies(links)
+    return (
+        Blocks(
+            stream=stream,
+            length_ns=lengths_of_blocks(events, len(called)),
+            latency_ns=latency[kind],
+            gap_ns=between[kind],
+            step=links.steps.of_call[called],
+            row=launches.call_rows[called],
+        ),
+        events,
+    )
+
+
+def _latencies(links: Links) -> tuple[Int64, Int64]:
+    """By category of the work (last: graphs): median time from a call's return to its start on a free
+    device, and from the end of the work before it on its stream where it had been launched in time."""
+    launches, c = links.launches, links.trace.columns
+    late, first = late_starts(links)
+    latency = np.full(len(Category) + 1, _LATENCY_NS, np.int64)
+    between = np.full(len(Category) + 1, _GAP_NS, np.int64)
+    rows, call = launches.device_rows, launches.call_of
+    keep = np.flatnonzero(first & c.is_valid[rows])
+    kind = c.category[rows[keep]].astype(np.int64)
+    if launches.is_graph_call.any():
+        kind[launches.is_graph_call[call[keep]]] = len(Category)
+    returned = (launches.call_start_ns + launches.call_dur_ns)[call[keep]]
+    wait = c.start_ns[rows[keep]] - returned
+    # a copy may be made within its call: it was there when the call began
+    in_call = kind == Category.MEMCPY
+    ready = np.where(in_call, c.start_ns[rows[keep]] - launches.call_start_ns[call[keep]], wait)
+    gap = _gap_before(links)[keep]
+    for number in np.unique(kind).tolist():
+        mine = kind == number
+        free = wait[mine & late[keep]]
+        if len(free) >= _ENOUGH:
+            latency[number] = round(float(np.median(free)))
+        queued = gap[mine & (ready > gap) & (gap >= 0) & (gap < _LONGEST_GAP_NS)]
+        if len(queued) >= _ENOUGH:
+            between[number] = round(float(np.median(queued)))
+    return latency, between
+
+
+def _gap_before(links: Links) -> Int64:
+    """[d] time since the work before it on its stream ended; -1 for none."""
+    launches, c = links.launches, links.trace.columns
+    rows = launches.device_rows
+    order = np.lexsort((c.start_ns[rows], c.track[rows]))
+    ordered = rows[order]
+    gap = np.full(len(rows), -1, np.int64)
+    same = c.track[ordered[1:]] == c.track[ordered[:-1]]
+    found = c.start_ns[ordered[1:]] - c.end_ns[ordered[:-1]]
+    gap[order[1:]] = np.where(same, found, -1)
+    return gap

@@ -1,0 +1,90 @@
+"""The replay: runs a model from durations and dependencies.
+
+A block starts when its launch has reached the device, its stream is free, and what it was told to
+wait for is done. A wait ends when its work is done, a launch when there is room in the queue.
+Everything else takes the time that it took.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinetoscope.replay.model import Item, Model
+from kinetoscope.trace import Int64
+
+_LONG_AGO = -(2**62)
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """What a replay gave.
+
+    Attributes:
+        step_ns: median of a step: of the host's steps or of the device's, whichever is longer.
+        host_steps_ns: length of each step on the host.
+        device_steps_ns: from the first work of a step to that of the next, where both have any.
+        total_ns: until host and device had finished.
+    """
+
+    step_ns: int
+    host_steps_ns: Int64
+    device_steps_ns: Int64
+    total_ns: int
+
+
+def run(model: Model) -> Replayed:
+    """Replay ``model``."""
+    items, waits, blocks = model.items, model.waits, model.blocks
+    before = np.concatenate(([0], np.cumsum(model.host.dur_ns)))
+    spent = np.diff(np.concatenate(([0], before[items.after]))).tolist()
+    kinds, arguments = items.kind.tolist(), items.argument.tolist()
+    stream, length = blocks.stream.tolist(), blocks.length_ns.tolist()
+    latency, gap = blocks.latency_ns.tolist(), blocks.gap_ns.tolist()
+    scope, own, back = waits.scope.tolist(), waits.own_ns.tolist(), waits.return_ns.tolist()
+    streams = int(blocks.stream.max()) + 1 if len(blocks) else 1
+    free = [_LONG_AGO] * streams
+    ends = [_LONG_AGO] * len(blocks)
+    starts_of = [_LONG_AGO] * len(blocks)
+    starts: list[int] = []
+    marks: dict[int, int] = {}
+    now, recorded, pending, queue = 0, _LONG_AGO, _LONG_AGO, model.queue
+    for kind, host_ns, argument in zip(kinds, spent, arguments, strict=True):
+        now += host_ns
+        if kind == Item.LAUNCH:
+            if len(starts) >= queue:
+                now = max(now, starts[-queue])
+            its = stream[argument]
+            start = max(now + latency[argument], free[its] + gap[argument], pending)
+            pending = _LONG_AGO
+            free[its] = ends[argument] = start + length[argument]
+            starts_of[argument] = start
+            starts.append(start)
+        elif kind == Item.WAIT:
+            where = scope[argument]
+            done = free[where] if where >= 0 else max(free) if where == -1 else ends[-2 - where]
+            now = max(now + own[argument], done + back[argument])
+        elif kind == Item.STEP:
+            marks[argument] = now
+        elif kind == Item.RECORD:
+            recorded = max(free)
+        else:
+            pending = max(pending, recorded)
+    now += int(before[-1] - before[items.after[-1]]) if len(items) else int(before[-1])
+    return _measured(model, marks, starts_of, max(now, max(free)))
+
+
+def _measured(model: Model, marks: dict[int, int], starts: list[int], total_ns: int) -> Replayed:
+    """Steps as `kinetoscope.analyses.steps` measures them, over the same steps."""
+    numbers = np.arange(model.first_step, model.last_step + 1)
+    host = np.array([marks[number + 1] - marks[number] for number in numbers.tolist()], np.int64)
+    first = np.full(len(numbers), 2**62, np.int64)
+    step = model.blocks.step - model.first_step
+    inside = (step >= 0) & (step < len(numbers))
+    np.minimum.at(first, step[inside], np.array(starts, np.int64)[inside])
+    known = (first[:-1] < 2**61) & (first[1:] < 2**61)
+    usual = np.isin(numbers, model.usual)
+    device = (first[1:] - first[:-1])[known & usual[:-1]]
+    medians = [float(np.median(some)) for some in (host[usual], device) if len(some)]
+    return Replayed(round(max(medians)) if medians else 0, host, device, int(total_ns))
