@@ -65,14 +65,14 @@ class KernelPlaces:
 
     def of(self, pieces: Int64) -> list[Place]:
         """The places of these pieces (runs of one kernel), the one with most time first."""
-        graphs = self.join.links.regions.graphs
-        labels = (
-            np.append(graphs.label, -1)[self.graph_call[pieces]] if len(graphs) else np.full(len(pieces), -1)
-        )
-        both = np.stack([self.compilation[pieces], labels], axis=1)
-        distinct, which = np.unique(both, axis=0, return_inverse=True)
+        regions = self.join.links.regions
+        graphs = regions.graphs
+        key_of = np.append(graphs.label, -1)[self.graph_call[pieces]]
+        region_of = np.append(regions.calls.label, -1)[self.work.region_call[pieces]]
+        each = np.stack([self.compilation[pieces], key_of, region_of], axis=1)
+        distinct, which = np.unique(each, axis=0, return_inverse=True)
         found = []
-        for number, (item, label) in enumerate(distinct.tolist()):
+        for number, (item, label, _) in enumerate(distinct.tolist()):
             mine = pieces[which.reshape(-1) == number]
             key = graphs.labels[label] if label >= 0 else None
             compilation = self.join.compilation(item)
