@@ -3,8 +3,8 @@
     python scripts/commands.py README.md try    print the command of the block named "try"
 
 A block that begins with a comment ``# needs ...`` or ``# to be read ...`` is not run by the tests; its
-reader sees why. A block is named by a comment before it: <!-- command: try -->. Only the standard
-library is used here.
+reader sees why. A comment before a block names it, <!-- command: try -->, or the file that it is,
+<!-- file: train.py -->. Only the standard library is used here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _BLOCK = re.compile(
-    r"(?:<!-- command: (?P<name>\w+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",
+    r"(?:<!-- (?P<role>command|file): (?P<name>[\w.]+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
 _NEEDS = re.compile(r"# (?:needs )?(to be read.*|(?<=needs ).+)\n")
@@ -23,12 +23,13 @@ _NEEDS = re.compile(r"# (?:needs )?(to be read.*|(?<=needs ).+)\n")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block; ``needs``: why it cannot be run just so."""
+    """A fenced block; ``needs``: why it cannot be run just so; ``file``: the file that it shows."""
 
     page: Path
     line: int
     language: str
     name: str | None
+    file: str | None
     needs: str | None
     text: str
 
@@ -44,9 +45,16 @@ def blocks(page: Path) -> list[Block]:
     found = []
     for match in _BLOCK.finditer(text):
         needs = _NEEDS.match(match["text"])
-        line = text.count("\n", 0, match.start("language")) + 1
         found.append(
-            Block(page, line, match["language"], match["name"], needs and needs.group(1), match["text"])
+            Block(
+                page=page,
+                line=text.count("\n", 0, match.start("language")) + 1,
+                language=match["language"],
+                name=match["name"] if match["role"] == "command" else None,
+                file=match["name"] if match["role"] == "file" else None,
+                needs=needs and needs.group(1),
+                text=match["text"],
+            )
         )
     return found
 

@@ -153,21 +153,22 @@ def _paragraphs(text: str | None) -> list[str]:
 def _typer(name: str, verb: Any) -> Iterator[str]:
     from typer.models import ArgumentInfo, OptionInfo
 
-    arguments, options = [], []
+    arguments, options, words = [], [], []
     for parameter, hint in typing.get_type_hints(verb, include_extras=True).items():
         if parameter == "return":
             continue
         kind, info = hint.__origin__, hint.__metadata__[0]
         if isinstance(info, ArgumentInfo):
             arguments.append((str(info.metavar), info.help))
+            is_many = any(get_origin(one) is list for one in (kind, *get_args(kind)))
+            words.append(f"{info.metavar}{'...' if is_many else ''}")
         elif isinstance(info, OptionInfo):
             # Inside Annotated the first name is taken for the default.
             first = [info.default] if isinstance(info.default, str) else []
             names = [*first, *(info.param_decls or [])] or [f"--{parameter.replace('_', '-')}"]
             value = "" if kind is bool else f" {info.metavar or _choices(kind)}"
             options.append((f"{', '.join(names)}{value}", info.help))
-    words = " ".join(f"{metavar}..." for metavar, _ in arguments)
-    yield f"```text\nkinetoscope {name} [options] {words}\n```"
+    yield f"```text\nkinetoscope {name} [options] {' '.join(words)}\n```"
     yield from _paragraphs(verb.__doc__)
     yield _table(arguments, "argument")
     yield _table([*options, _HELP], "option")

@@ -24,7 +24,11 @@ import picture  # noqa: E402
 
 PAGES = docs.documents()
 BLOCKS = [block for page in PAGES for block in commands.blocks(page)]
-RUN = [block for block in BLOCKS if block.language in ("sh", "python") and block.needs in (None, "torch")]
+RUN = [
+    block
+    for block in BLOCKS
+    if block.language in ("sh", "python") and block.needs in (None, "torch") and not block.file
+]
 LINK = re.compile(r"(?<!`)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 #: where a block that is not run may say that it would go
 OUTSIDE = (
@@ -71,6 +75,9 @@ def parameters() -> Iterator[object]:
 
 @pytest.mark.parametrize("block", list(parameters()))
 def test_every_block_runs(block: commands.Block, workplaces: dict[Path, Path], program: Path) -> None:
+    for file in BLOCKS:
+        if file.page == block.page and file.file is not None:
+            (workplaces[block.page] / file.file).write_text(file.text)
     command = ["bash", "-euo", "pipefail", "-c"] if block.language == "sh" else [sys.executable, "-c"]
     done = subprocess.run(
         [*command, block.text],
@@ -89,7 +96,7 @@ def test_every_block_runs(block: commands.Block, workplaces: dict[Path, Path], p
 
 
 def test_a_block_that_is_not_run_says_why() -> None:
-    left_out = [block for block in BLOCKS if block.language in ("sh", "python") and block not in RUN]
+    left_out = [b for b in BLOCKS if b.language in ("sh", "python") and b not in RUN and not b.file]
     assert left_out
     for block in left_out:
         assert block.needs is not None
