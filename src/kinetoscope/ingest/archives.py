@@ -154,7 +154,7 @@ def _bare_member(
     def opened() -> Iterator[Readable]:
         with open(where, "rb") as file:
             file.seek(start)
-            yield BlockFile(_inflated(file) if deflated else _stored(file, size or 0))
+            yield BlockFile(_inflated(file) if deflated else _exactly(file, size or 0, "zip"))
 
     def blocks() -> Iterator[bytes]:
         return _member_blocks(opened, f"{archive}:{shown(name)}", "the zip file is damaged")
@@ -175,11 +175,12 @@ def _inflated(file: IO[bytes]) -> Iterator[bytes]:
     raise EOFError("the zip file ends early")
 
 
-def _stored(file: IO[bytes], size: int) -> Iterator[bytes]:
+def _exactly(file: Readable, size: int, kind: str) -> Iterator[bytes]:
+    """The next bytes of a file, which must be there."""
     while size > 0:
         block = file.read(min(size, _BUFFER_BYTES))
         if not block:
-            raise EOFError("the zip file ends early")
+            raise EOFError(f"the {kind} file ends early")
         size -= len(block)
         yield block
 
@@ -207,32 +208,31 @@ def tar_members(where: Path, name: str, *, gzipped: bool) -> list[Member]:
     Raises:
         InputError: it cannot be read at all.
     """
-
-    @contextlib.contextmanager
-    def archive() -> Iterator[tarfile.TarFile]:
-        with open(where, "rb") as file, contextlib.ExitStack() as stack:
-            if not gzipped:
-                yield stack.enter_context(tarfile.open(fileobj=file, mode="r:"))
-                return
-            stream = cast("IO[bytes]", FullFile(gunzip(file, name)))
-            yield stack.enter_context(tarfile.open(fileobj=stream, mode="r|", bufsize=_BUFFER_BYTES))
-
-    found: list[tuple[str, int, int, bytes]] = []
+    found: list[tuple[tarfile.TarInfo, bytes]] = []
     try:
-        with archive() as tar:
+        with open(where, "rb") as file, contextlib.ExitStack() as stack:
+            tar = stack.enter_context(_open_tar(file, name, gzipped=gzipped))
             # one at a time: those before a damaged place count
-            for number, info in enumerate(tar):
-                if info.isfile() and worth_reading(info.name):
-                    found.append((info.name, number, info.size, b""))
-                    found[-1] = (info.name, number, info.size, _tar_head(tar, info))
+            for info in tar:
+                if info.isfile() and not info.issparse() and worth_reading(info.name):
+                    found.append((info, b""))
+                    found[-1] = (info, _tar_head(tar, info))
     except _DAMAGED_TAR as error:
         if not found:
             raise InputError(f"cannot read {name}: damaged tar file ({_plain(error)})") from None
-    names = _distinct(own for own, *_ in found)
+    names = _distinct(info.name for info, _ in found)
     return [
-        _tar_member(f"{name}:{shown(own)}", own, number, size, head, archive)
-        for own, (_, number, size, head) in zip(names, found, strict=True)
+        _tar_member(where, name, own, info, head, gzipped=gzipped)
+        for own, (info, head) in zip(names, found, strict=True)
     ]
+
+
+def _open_tar(file: IO[bytes], name: str, *, gzipped: bool) -> tarfile.TarFile:
+    if not gzipped:
+        return tarfile.open(fileobj=file, mode="r:")
+    return tarfile.open(
+        fileobj=cast("IO[bytes]", FullFile(gunzip(file, name))), mode="r|", bufsize=_BUFFER_BYTES
+    )
 
 
 def _tar_head(tar: tarfile.TarFile, info: tarfile.TarInfo) -> bytes:
@@ -255,26 +255,26 @@ class _Limited:
 
 
 def _tar_member(
-    label: str,
-    name: str,
-    number: int,
-    size: int,
-    head: bytes,
-    archive: Callable[[], AbstractContextManager[tarfile.TarFile]],
+    where: Path, archive: str, name: str, info: tarfile.TarInfo, head: bytes, *, gzipped: bool
 ) -> Member:
+    # not through tarfile, which gives nothing of a last read that falls short
     @contextlib.contextmanager
     def opened() -> Iterator[Readable]:
-        with archive() as tar:
-            for at, info in enumerate(tar):
-                if at == number and (file := tar.extractfile(info)) is not None:
-                    yield file
-                    return
-        raise EOFError("the member is gone")
+        with open(where, "rb") as file:
+            if gzipped:
+                whole: Readable = BlockFile(gunzip(file, archive))
+                skip = info.offset_data
+                while skip > 0 and (block := whole.read(min(skip, _BUFFER_BYTES))):
+                    skip -= len(block)
+            else:
+                file.seek(info.offset_data)
+                whole = file
+            yield BlockFile(_exactly(whole, info.size, "tar"))
 
     def blocks() -> Iterator[bytes]:
-        return _member_blocks(opened, label, "the tar file is damaged")
+        return _member_blocks(opened, f"{archive}:{shown(name)}", "the tar file is damaged")
 
-    expected = size * (GZIP_RATIO if name.lower().endswith(".gz") else 1)
+    expected = info.size * (GZIP_RATIO if name.lower().endswith(".gz") else 1)
     return Member(name, head, expected, blocks)
 
 

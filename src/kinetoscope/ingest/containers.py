@@ -258,10 +258,14 @@ def _piped(pipe: IO[bytes], label: str) -> list[Source]:
             _refuse_at_once(head, shown(label))
         descriptor, name = tempfile.mkstemp(prefix="kinetoscope-")
         forget = _Forget(name)
-        with open(descriptor, "wb") as copy:
-            copy.write(head)
-            shutil.copyfileobj(pipe, copy, _COPY_BYTES)
-        sources = _file(Path(name), label)
+        try:
+            with open(descriptor, "wb") as copy:
+                copy.write(head)
+                shutil.copyfileobj(pipe, copy, _COPY_BYTES)
+            sources = _file(Path(name), label)
+        except BaseException:
+            forget.now()
+            raise
     except OSError as error:
         raise InputError(f"cannot read {shown(label)}: {error.strerror or error}") from None
     return [replace(source, file=None, open=_Kept(source.open, forget)) for source in sources]
@@ -282,7 +286,7 @@ class _Forget:
     """Deletes a temporary file when nobody can ask for it any more."""
 
     def __init__(self, name: str) -> None:
-        weakref.finalize(self, _delete, name)
+        self.now = weakref.finalize(self, _delete, name)
 
 
 def _delete(name: str) -> None:

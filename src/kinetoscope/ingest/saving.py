@@ -21,7 +21,7 @@ class _AbandonedError(Exception):
 
 
 class _Saving(threading.Thread):
-    """One trace being saved. A cache that cannot be written only makes the next time slower: nothing is said."""
+    """One trace being saved. Nothing is said of a cache that cannot be written: it only saves time."""
 
     def __init__(self, save: Save) -> None:
         super().__init__(name="kinetoscope-store", daemon=True)

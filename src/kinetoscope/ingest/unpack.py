@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Protocol, cast
@@ -22,8 +23,10 @@ DAMAGED: tuple[type[Exception], ...] = (
     EOFError,
     OSError,
 )
-#: small pieces: what the engine leaves over of one is copied at every call
-_READ_BYTES = 128 << 10
+#: small steps: what the engine leaves over of its input is copied at every call, and where the data
+#: is damaged the text of that call is lost
+_READ_BYTES = 32 << 10
+_STEP_BYTES = 128 << 10
 _BLOCK_BYTES = 1 << 20
 _NESTED = 3
 _TAR_MAGIC_AT, _TAR_MAGIC = 257, b"ustar"
@@ -89,22 +92,51 @@ def text_blocks(file: Readable, name: str, consumed: Callable[[], None] | None =
 
 
 def gunzip(file: Readable, name: str, consumed: Callable[[], None] | None = None) -> Iterator[bytes]:
-    """The text of every member of a gzip file; zeros and garbage after the last are no part of it."""
+    """The text of a gzip file in large blocks.
+
+    Raises:
+        InputError: nothing of it can be unpacked.
+        EndsEarlyError: the rest of it cannot.
+    """
+    parts: list[bytes] = []
+    size = 0
+    seen = False
+    try:
+        for part in _gunzip(file):
+            parts.append(part)
+            size += len(part)
+            if size >= _BLOCK_BYTES:
+                seen = True
+                yield b"".join(parts)
+                parts, size = [], 0
+                if consumed is not None:
+                    consumed()
+    except DAMAGED as error:
+        if not seen and not parts:
+            raise InputError(f"cannot read {name}: damaged gzip data ({_plain(error)})") from None
+        yield b"".join(parts)
+        raise EndsEarlyError(f"the gzip data is damaged ({_plain(error)})") from None
+    except EndsEarlyError as error:
+        if not seen and not parts:
+            raise InputError(f"cannot read {name}: {error} before any text") from None
+        yield b"".join(parts)
+        raise
+    if parts:
+        yield b"".join(parts)
+
+
+def _plain(error: Exception) -> str:
+    """The engine's words without its number: ``Error -6 Incorrect checksum found``."""
+    return re.sub(r"^Error -?\d+ ", "", str(error)).lower()
+
+
+def _gunzip(file: Readable) -> Iterator[bytes]:
+    """The text of every member, in steps; zeros and garbage after the last are no part of it."""
     engine = isal_zlib.decompressobj(wbits=31)
     data = file.read(_READ_BYTES)
-    seen = False
     while data:
-        try:
-            block = engine.decompress(data, _BLOCK_BYTES)
-        except DAMAGED as error:
-            if not seen:
-                raise InputError(f"cannot read {name}: damaged gzip data ({error})") from None
-            raise EndsEarlyError(f"the gzip data is damaged ({error})") from None
-        if consumed is not None:
-            consumed()
-        if block:
-            seen = True
-            yield block
+        if step := engine.decompress(data, _STEP_BYTES):
+            yield step
         if engine.eof:
             data = engine.unused_data.lstrip(b"\0")
             while not data and (more := file.read(_READ_BYTES)):
@@ -116,18 +148,11 @@ def gunzip(file: Readable, name: str, consumed: Callable[[], None] | None = None
             engine = isal_zlib.decompressobj(wbits=31)
         else:
             data = engine.unconsumed_tail or file.read(_READ_BYTES)
-    while block := _flushed(engine):
-        yield block
+    # what the engine still holds
+    while not engine.eof and (step := engine.decompress(b"", _STEP_BYTES)):
+        yield step
     if not engine.eof:
         raise EndsEarlyError("the gzip data ends early")
-
-
-def _flushed(engine: isal_zlib.Decompress) -> bytes:
-    """What the engine still holds of data that broke off."""
-    try:
-        return b"" if engine.eof else engine.decompress(b"", _BLOCK_BYTES)
-    except DAMAGED:
-        return b""
 
 
 class Chained:
@@ -154,7 +179,12 @@ class BlockFile:
 
     def read(self, size: int, /) -> bytes:
         """Up to ``size`` bytes, and at least one before the end."""
-        block = self._rest or next(self._blocks, b"")
+        block = self._rest
+        while not block:
+            try:
+                block = next(self._blocks)
+            except StopIteration:
+                return b""
         self._rest = block[size:]
         return block[:size]
 
