@@ -26,6 +26,7 @@ gap, and they sum to it exactly. In order of precedence:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -168,7 +169,20 @@ def _behind_other_stream(links: Links, device: Int64, start_ns: Int64) -> Bool:
 
 
 def launching_lines(links: Links) -> dict[int, Line]:
-    """Lines of the threads that launch, those with most launches first."""
+    """Lines of the threads that launch, those with most launches first.
+
+    Made once for one `Links` (several analyses ask for them), and forgotten with it.
+    """
+    found = _LINES.get(links)
+    if found is None:
+        found = _LINES[links] = _find_lines(links)
+    return found
+
+
+_LINES: WeakKeyDictionary[Links, dict[int, Line]] = WeakKeyDictionary()
+
+
+def _find_lines(links: Links) -> dict[int, Line]:
     launches = links.launches
     launching, counts = np.unique(launches.launch_track[launches.is_linked], return_counts=True)
     states = host_states(links)

@@ -115,7 +115,7 @@ class Items:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def where(self, keep: Bool) -> Items:
+    def where(self, keep: Bool | Int64) -> Items:
         """Some of the items."""
         return Items(self.kind[keep], self.after[keep], self.argument[keep])
 

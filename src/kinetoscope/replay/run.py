@@ -81,8 +81,10 @@ def _measured(model: Model, marks: dict[int, int], starts: list[int], total_ns: 
     host = np.array([marks[number + 1] - marks[number] for number in numbers.tolist()], np.int64)
     first = np.full(len(numbers), 2**62, np.int64)
     step = model.blocks.step - model.first_step
-    inside = (step >= 0) & (step < len(numbers))
-    np.minimum.at(first, step[inside], np.array(starts, np.int64)[inside])
+    at = np.array(starts, np.int64)
+    # a change may have left blocks that nothing launches any more
+    inside = (step >= 0) & (step < len(numbers)) & (at != _LONG_AGO)
+    np.minimum.at(first, step[inside], at[inside])
     known = (first[:-1] < 2**61) & (first[1:] < 2**61)
     usual = np.isin(numbers, model.usual)
     device = (first[1:] - first[:-1])[known & usual[:-1]]

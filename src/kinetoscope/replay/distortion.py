@@ -1,0 +1,158 @@
+"""What the profiler added, taken away again.
+
+A profiler slows the host: each event that it records costs some time, and much of a small step can
+be that. It does not change what kernels take. The step without a profiler, where it is known, tells
+how much there is to take away, and not from where; so there are several models of it, and a
+prediction is made with each. The first is the best guess: all host time shrinks alike. In the
+second every recorded event cost the same.
+
+Where the device alone needs (nearly) the whole unprofiled step, the host's time cannot be told from
+it; the device's own times are then adjusted: hot kernels run some percent slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from kinetoscope.analyses.idle_causes_names import Cause
+from kinetoscope.replay.model import Model
+from kinetoscope.replay.run import run
+from kinetoscope.trace import Int64
+
+_Make: TypeAlias = Callable[[float], Model]
+_StepOf: TypeAlias = Callable[[float], int]
+
+#: unprofiled over profiled host time where it cannot be solved for: usual, and the range of it
+USUAL_SCALE, LEAST_SCALE, MOST_SCALE = 0.62, 0.45, 1.0
+#: the device sets the pace if it alone needs this share of the unprofiled step
+_DEVICE_BOUND = 0.93
+#: host time cannot have grown by taking the profiler away; beyond this the step varies for other reasons
+_MOST_GROWTH = 1.1
+#: of a segment at least this much is the program's own
+_LEAST_LEFT = 0.2
+_TURNS = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Corrected:
+    """A model in (supposed) unprofiled time.
+
+    Attributes:
+        model: with corrected durations.
+        host_scale: unprofiled over profiled host time, on the whole.
+        is_device_bound: whether the device alone sets the pace.
+    """
+
+    model: Model
+    host_scale: float
+    is_device_bound: bool
+
+
+def correct(model: Model, unprofiled_ns: int | None) -> tuple[Corrected, ...]:
+    """Models of the steps as they are without a profiler, the best guess first.
+
+    Without a known step nothing is corrected in the best guess, which then speaks of profiled time;
+    the others are supposed corrections, for a range of answers.
+    """
+    clean = without_profiler(model)
+    if unprofiled_ns is None:
+        scales = (1.0, USUAL_SCALE, LEAST_SCALE)
+        bound = _is_device_bound(clean, run(clean).step_ns)
+        return tuple(Corrected(clean.scaled(host=scale), scale, bound) for scale in scales)
+    if _is_device_bound(clean, unprofiled_ns):
+        return tuple(
+            Corrected(_device_fitted(clean.scaled(host=scale), unprofiled_ns), scale, True)
+            for scale in (USUAL_SCALE, LEAST_SCALE, MOST_SCALE)
+        )
+    alike = _solve(lambda scale: clean.scaled(host=scale), unprofiled_ns, 0.02, _MOST_GROWTH)
+    events = _events_by_segment(clean)
+    most = (
+        float(np.percentile(clean.host.dur_ns[events > 0] / events[events > 0], 99)) if events.any() else 0.0
+    )
+
+    def less(cost: float) -> Model:
+        dur = clean.host.dur_ns
+        left = np.maximum(np.rint(_LEAST_LEFT * dur), dur - cost * events)
+        return clean.with_host(left.astype(np.int64))
+
+    # a higher cost makes a shorter step, so it is solved for downwards
+    cost = -_solve(lambda negative: less(-negative), unprofiled_ns, -max(most, 1.0), 0.0)
+    found = [Corrected(_device_fitted(clean.scaled(host=alike), unprofiled_ns), alike, False)]
+    by_event = less(cost)
+    if abs(run(by_event).step_ns - unprofiled_ns) <= 0.05 * unprofiled_ns:
+        whole = max(1, int(clean.host.dur_ns.sum()))
+        found.append(Corrected(by_event, int(by_event.host.dur_ns.sum()) / whole, False))
+    return tuple(found)
+
+
+def without_profiler(model: Model) -> Model:
+    """Host time in which the profiler handled its own buffers is gone."""
+    own = model.host.cause == Cause.PROFILER
+    return model.with_host(np.where(own, 0, model.host.dur_ns)) if own.any() else model
+
+
+def device_alone_ns(model: Model) -> int:
+    """A step if the host took no time."""
+    return run(model.with_host(np.zeros_like(model.host.dur_ns))).step_ns
+
+
+def _is_device_bound(model: Model, step_ns: int) -> bool:
+    waits_too = len(model.waits.row) > 0
+    # with waits in every step the device is never alone: only its busy time counts
+    alone = device_alone_ns(model) if not waits_too else _busy_ns(model)
+    return alone > _DEVICE_BOUND * step_ns
+
+
+def _busy_ns(model: Model) -> int:
+    count = model.last_step - model.first_step + 1
+    streams = np.bincount(model.blocks.stream, weights=model.blocks.length_ns)
+    return round(float(streams.max()) / count) if len(streams) else 0
+
+
+def _device_fitted(model: Model, step_ns: int) -> Model:
+    """Device times adjusted where the host's alone do not explain the step, by no more than a tenth."""
+    replayed = run(model).step_ns
+    if abs(replayed - step_ns) <= 0.005 * step_ns:
+        return model
+    scale = _bisect(lambda factor: run(model.scaled(device=factor)).step_ns, step_ns, 0.9, 1.15)
+    return model.scaled(device=scale)
+
+
+def _solve(make: _Make, step_ns: int, low: float, high: float) -> float:
+    return _bisect(lambda value: run(make(value)).step_ns, step_ns, low, high)
+
+
+def _bisect(step_of: _StepOf, step_ns: int, low: float, high: float) -> float:
+    """Where a step that grows with a value reaches ``step_ns``, between ``low`` and ``high``."""
+    if step_of(high) <= step_ns:
+        return high
+    for _ in range(_TURNS):
+        middle = (low + high) / 2
+        if step_of(middle) > step_ns:
+            high = middle
+        else:
+            low = middle
+        if high - low < 1e-4 * max(1.0, abs(high)):
+            break
+    return (low + high) / 2
+
+
+def _events_by_segment(model: Model) -> Int64:
+    """Starts and ends of recorded CPU slices in each host segment."""
+    c = model.links.trace.columns
+    host = model.host
+    if not len(host):
+        return np.zeros(0, np.int64)
+    low, high = int(host.recorded_ns[0]), int(host.recorded_ns[-1] + max(1, host.dur_ns[-1]))
+    tracks = np.unique(c.track[model.blocks.row])
+    here = np.isin(c.track, tracks) & c.is_cpu & c.is_valid
+    count = np.zeros(len(host), np.int64)
+    for times in (c.start_ns, c.end_ns):
+        mine = times[here & (times >= low) & (times < high)]
+        segment = np.searchsorted(host.recorded_ns, mine, side="right") - 1
+        count += np.bincount(segment, minlength=len(host))
+    return count

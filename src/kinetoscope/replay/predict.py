@@ -1,0 +1,230 @@
+"""Predictions: a change replayed on corrected models, with a range and an honest verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from kinetoscope.analyses.steps import steps
+from kinetoscope.replay import changes
+from kinetoscope.replay.changes import BEST, LEAST, MOST, Constants
+from kinetoscope.replay.distortion import USUAL_SCALE, Corrected, correct, device_alone_ns
+from kinetoscope.replay.model import Model
+from kinetoscope.replay.run import run
+from kinetoscope.schema import Saving
+
+Verdict: TypeAlias = Literal["gain", "no gain", "unsure"]
+
+#: a step this much of the one before counts as no gain: steps vary by as much from run to run
+NO_GAIN = 0.97
+# How much a step differs from run to run and from machine to machine, where each side sets the pace.
+_HOST_SPREAD, _DEVICE_SPREAD = 0.12, 0.03
+_DEVICE_BOUND = 0.93
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something to be replayed: what it is called, what it does to a model, what that takes for granted."""
+
+    text: str
+    apply: Callable[[Model, Constants], Model]
+    assumptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a step would be. Times in ns.
+
+    Attributes:
+        change: what was changed.
+        measured_ns: the step as measured: without a profiler where that is known.
+        replayed_ns: the step as replayed unchanged.
+        predicted_ns: best guess of the step after the change.
+        low_ns: at least.
+        high_ns: at most.
+        profiled_ns: the step in the trace.
+        unprofiled_ns: the step without a profiler, where known.
+        source: where that is from.
+        is_device_bound: whether the device sets the pace before the change.
+        host_scale: unprofiled over profiled host time of the best guess.
+        assumptions: what is taken for granted.
+    """
+
+    change: tuple[str, ...]
+    measured_ns: int
+    replayed_ns: int
+    predicted_ns: int
+    low_ns: int
+    high_ns: int
+    profiled_ns: int
+    unprofiled_ns: int | None
+    source: str | None
+    is_device_bound: bool
+    host_scale: float
+    assumptions: tuple[str, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it pays."""
+        if self.predicted_ns > NO_GAIN * self.replayed_ns:
+            return "no gain"
+        return "unsure" if self.high_ns > NO_GAIN * self.replayed_ns else "gain"
+
+    @property
+    def saving(self) -> Saving:
+        """Time saved a step; nothing where there is no gain."""
+        best = 0 if self.verdict == "no gain" else self.replayed_ns - self.predicted_ns
+        high = max(best, self.replayed_ns - self.low_ns)
+        return Saving(low=min(best, max(0, self.replayed_ns - self.high_ns)), best=best, high=max(0, high))
+
+
+@dataclass(frozen=True, eq=False)
+class Before:
+    """Steps ready to be changed: the model with its corrections."""
+
+    model: Model
+    corrected: tuple[Corrected, ...]
+    steps_ns: tuple[int, ...]
+    profiled_ns: int
+    unprofiled_ns: int | None
+    source: str | None
+
+    @classmethod
+    def of(cls, model: Model, unprofiled_ns: int | None = None, source: str | None = None) -> Before:
+        """Of a model; ``unprofiled_ns`` is a step without a profiler, measured ``source`` says where."""
+        corrected = correct(model, unprofiled_ns)
+        profiled = steps(model.links).median_ns or run(model).step_ns
+        return cls(
+            model,
+            corrected,
+            tuple(run(one.model).step_ns for one in corrected),
+            profiled,
+            unprofiled_ns,
+            source if unprofiled_ns is not None else None,
+        )
+
+    @property
+    def step_ns(self) -> int:
+        """The step that savings are measured against."""
+        return self.steps_ns[0]
+
+    @property
+    def best(self) -> Corrected:
+        """The best guess."""
+        return self.corrected[0]
+
+
+def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
+    """The step after these changes, made one after the other."""
+
+    def step_after(corrected: Corrected, constants: Constants) -> int:
+        model = corrected.model
+        for change in wanted:
+            model = change.apply(model, constants)
+        return run(model).step_ns
+
+    best_model = before.best.model
+    for change in wanted:
+        best_model = change.apply(best_model, _in_time_of(before, before.best, BEST))
+    predicted = run(best_model).step_ns
+    range_ns = [predicted]
+    for corrected, own_ns in zip(before.corrected, before.steps_ns, strict=True):
+        for constants in (LEAST, MOST):
+            after = step_after(corrected, _in_time_of(before, corrected, constants))
+            if before.unprofiled_ns is not None:
+                range_ns.append(after)
+                continue
+            # supposed unprofiled times, told in profiled time: by what they save, and by their ratio
+            range_ns.append(before.step_ns - own_ns + after)
+            range_ns.append(round(before.step_ns * after / own_ns) if own_ns else after)
+    device_bound = predicted > 0 and device_alone_ns(best_model) > _DEVICE_BOUND * predicted
+    spread = _DEVICE_SPREAD if device_bound else _HOST_SPREAD
+    known = before.unprofiled_ns is not None
+    return Prediction(
+        change=tuple(change.text for change in wanted),
+        measured_ns=before.unprofiled_ns if before.unprofiled_ns is not None else before.profiled_ns,
+        replayed_ns=before.step_ns,
+        predicted_ns=predicted,
+        low_ns=max(0, round(min(range_ns) * (1 - spread))),
+        high_ns=round(max(range_ns) * (1 + spread)),
+        profiled_ns=before.profiled_ns,
+        unprofiled_ns=before.unprofiled_ns,
+        source=before.source,
+        is_device_bound=before.best.is_device_bound,
+        host_scale=before.best.host_scale,
+        assumptions=tuple(
+            dict.fromkeys(
+                [
+                    *(text for change in wanted for text in change.assumptions),
+                    *(_KNOWN if known else _UNKNOWN),
+                    *_ALWAYS,
+                ]
+            )
+        ),
+    )
+
+
+def _in_time_of(before: Before, corrected: Corrected, constants: Constants) -> Constants:
+    """Constants are unprofiled times; in a model that is still in profiled time they are longer."""
+    if before.unprofiled_ns is not None or corrected is not before.best:
+        return constants
+    return replace(
+        constants,
+        graph_host_ns=round(constants.graph_host_ns / USUAL_SCALE),
+        gradient_ns=round(constants.gradient_ns / USUAL_SCALE),
+        async_ns=round(constants.async_ns / USUAL_SCALE),
+    )
+
+
+_ALWAYS = (
+    "threads that launch take turns; unrecorded work and other processes change nothing",
+    "which event a stream waits for is not recorded: the one recorded last is taken",
+)
+_KNOWN = ("the profiler slowed all host time alike (or each event by the same time: part of the range)",)
+_UNKNOWN = (
+    "no step without a profiler is known: times are profiled, and the range covers hosts that are 1 to 2.2"
+    " times as fast without it",
+)
+
+CUDA_GRAPHS = Change(
+    "CUDA graphs for every compiled graph that can have one",
+    changes.cuda_graphs,
+    (
+        "a replayed graph costs 35 to 110 us of host time a call, and 1.5 to 5 us for each gradient that is"
+        " accumulated after a backward",
+        "0.25 to 1 us between the kernels of a CUDA graph; inputs need not be copied",
+    ),
+)
+NO_BREAKS = Change(
+    "no graph breaks",
+    lambda model, constants: changes.no_breaks(model),
+    (
+        "guards, wrappers and bytecode between the pieces go; what the pieces compute stays as it is,"
+        " although a whole graph could be fused further",
+    ),
+)
+NO_SYNC = Change(
+    "no synchronisations",
+    changes.no_sync,
+    ("the program does not need what it waits for before the next step",),
+)
+NO_COPIES = Change(
+    "copies between host and device beside everything else",
+    changes.no_copies,
+    ("copies run on a stream of their own and nobody waits for them",),
+)
+FUSED_OPTIMIZER = Change(
+    "a fused optimizer",
+    changes.fused_optimizer,
+    ("a fused step takes one launch and 0.2 to 0.9 of the device time",),
+)
+NO_COMPILE = Change("nothing compiled in the window", lambda model, constants: changes.no_compile(model))
+
+
+def kernel_change(pattern: str, factor: float) -> Change:
+    """Kernels that match ``factor`` times as fast."""
+    return Change(
+        f"kernels matching {pattern} {factor:g} times as fast",
+        lambda model, constants: changes.kernel(model, pattern, factor),
+    )
