@@ -227,7 +227,7 @@ def _benchmark(found: KernelDetails, program: str) -> list[ToolCommand]:
         ToolCommand(
             tool="Inductor's benchmark of each kernel",
             command=f"TORCHINDUCTOR_BENCHMARK_KERNEL=1 TORCH_LOGS=output_code {program}",
-            note="Compiles anew, with a benchmark in the generated code, and prints where it was written; then:"
+            note="Compiles anew, with a benchmark in the generated code, and prints where it is written; then"
             " python THAT_FILE --benchmark-kernels times every kernel alone, with its bandwidth.",
         ),
         *made,

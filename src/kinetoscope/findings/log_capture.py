@@ -13,6 +13,8 @@ __all__ = ["ALL", "cuda_graph_skip", "profiler_distortion"]
 # From this share on, times of a profiled step cannot be taken for those of an unprofiled one.
 _SLOWER = 0.05
 _MUCH_SLOWER = 0.25
+# Fewer steps than this tell more about chance than about the profiler.
+_FEWEST = 3
 _FIXES = (
     ("cpu device", "Move the tensors that the message names to the GPU, or take them out of the graph."),
     (
@@ -60,13 +62,14 @@ def profiler_distortion(facts: Facts) -> list[Finding]:
     profiled = capture.mean_step_ns("profiled")
     blocks = [(capture.mean_step_ns(name), capture.steps_of(name)) for name in ("before", "after")]
     known = [(mean, steps) for mean, steps in blocks if mean is not None and steps > 0]
-    if profiled is None or not known:
+    timed = sum(steps for _, steps in known)
+    if profiled is None or min(timed, capture.steps_of("profiled")) < _FEWEST:
         return []
-    unprofiled = sum(mean * steps for mean, steps in known) / sum(steps for _, steps in known)
+    unprofiled = sum(mean * steps for mean, steps in known) / timed
     slower = profiled / unprofiled - 1
     if slower < _SLOWER:
         return []
-    counts = counted(sum(steps for _, steps in known), "step")
+    counts = counted(timed, "step")
     return [
         facts.finding(
             "profiler-distortion",
