@@ -31,7 +31,14 @@ def test_preparing_removes_what_an_earlier_capture_left(tmp_path: Path) -> None:
     directory = CaptureDirectory(tmp_path)
     directory.prepare()
     kept = ["notes.md", "trace.rank1.json.gz"]
-    for name in ("manifest.json", "trace.json.gz", "trace.program-2.json.gz", "compile_log/x.log", *kept):
+    for name in (
+        "manifest.json",
+        "trace.json.gz",
+        "trace.program-2.json.gz",
+        ".trace.7.json.tmp",
+        "compile_log/x.log",
+        *kept,
+    ):
         (tmp_path / name).write_text("")
     directory.prepare()
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == kept

@@ -69,6 +69,7 @@ def test_events_lose_the_graph_in_their_arguments() -> None:
 
 
 def test_metrics_lose_the_lines_in_them() -> None:
-    metrics = {"co_name": "f", "inductor_provenance": ["secret"], "fail_reason": 'File "a.py", line 1\n  secret()'}
+    reason = 'File "a.py", line 1\n  secret()'
+    metrics = {"co_name": "f", "inductor_provenance": ["secret"], "fail_reason": reason}
     kept, _ = redact_record({"compilation_metrics": metrics}, None)
     assert kept == {"compilation_metrics": {"co_name": "f", "fail_reason": 'File "a.py", line 1'}}

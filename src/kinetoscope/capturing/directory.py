@@ -58,6 +58,9 @@ class CaptureDirectory:
                     for old in self.path.glob(f"{pattern}{self._suffix}{ending}"):
                         if self.rank is not None or ".rank" not in old.name:
                             old.unlink(missing_ok=True)
+            # What a run that was killed was writing. Path.glob finds names with a dot only if asked.
+            for old in self.path.glob(f".*{self._suffix}.*tmp"):
+                old.unlink(missing_ok=True)
             wanted = f"*torch_trace_rank_{self.rank}_*" if self.rank is not None else "*"
             for log in glob.glob(os.path.join(glob.escape(str(self.log_directory)), wanted)):
                 with contextlib.suppress(OSError):

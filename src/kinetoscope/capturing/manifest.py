@@ -29,6 +29,12 @@ SHORT_NOTE: Final = (
 )
 
 
+LAUNCHER_NOTE: Final = (
+    "this is the launcher's process; to capture the program, launch kinetoscope: "
+    "torchrun ... -m kinetoscope run SCRIPT"
+)
+
+
 class Manifest:
     """Collects what the manifest says, and writes it whenever something was added."""
 

@@ -15,7 +15,14 @@ from kinetoscope.capturing.directory import CaptureDirectory
 from kinetoscope.capturing.foreign import ForeignProfiler
 from kinetoscope.capturing.hooks import StepHooks
 from kinetoscope.capturing.importing import ImportWatcher
-from kinetoscope.capturing.manifest import CACHE_NOTE, NO_SOURCE_NOTE, SHORT_NOTE, SOURCE_NOTE, Manifest
+from kinetoscope.capturing.manifest import (
+    CACHE_NOTE,
+    LAUNCHER_NOTE,
+    NO_SOURCE_NOTE,
+    SHORT_NOTE,
+    SOURCE_NOTE,
+    Manifest,
+)
 from kinetoscope.capturing.options import RunOptions, world
 from kinetoscope.capturing.plan import RankAgreement
 from kinetoscope.capturing.program import Outcome, join_threads, run_program
@@ -25,6 +32,7 @@ from kinetoscope.capturing.window import Window
 
 __all__ = ["ProgramRun"]
 
+_LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 # Files of ours that may run while Dynamo is tracing in the same thread (a limit was passed): it must not look
 # into them. Not cold.py, whose function is there to be compiled.
 _SKIPPED_BY_DYNAMO = (
@@ -79,6 +87,8 @@ class ProgramRun:
             "error": None,
         }
         self.manifest.note(SOURCE_NOTE if options.keep_source else NO_SOURCE_NOTE)
+        if options.is_module and options.target in _LAUNCHERS:
+            self.manifest.note(LAUNCHER_NOTE)
         self.manifest.write()
         self._install()
         outcome = run_program(options.target, options.arguments, is_module=options.is_module)
