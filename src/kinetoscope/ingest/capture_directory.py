@@ -94,7 +94,8 @@ def _inputs(path: str) -> list[Input]:
             return _of_capture(where, manifests)
         if (where / _LOG_FOLDER).is_dir():
             capture = _capture(where, {}, "")
-            return [Input(s, log_path=where / _LOG_FOLDER, capture=capture) for s in find_sources(path)]
+            sources = _traces_in(where) or find_sources(path)
+            return [Input(source, log_path=where / _LOG_FOLDER, capture=capture) for source in sources]
         return [Input(source) for source in find_sources(path)]
     sources = find_sources(path)
     if path != "-" and len(sources) == 1 and sources[0].member is None:
@@ -102,6 +103,13 @@ def _inputs(path: str) -> list[Input]:
             if where.name in _traces_of(manifest):
                 return [_of_rank(where.parent, rank, manifest, sources[0])]
     return [Input(source) for source in sources]
+
+
+def _traces_in(where: Path) -> list[Source]:
+    """The traces of a capture whose manifest is damaged; none where there never was one."""
+    if not any(_MANIFEST.match(path.name) for path in where.iterdir()):
+        return []
+    return [s for path in sorted(where.glob("trace*.json.gz")) for s in find_sources(str(path))]
 
 
 def _manifests(where: Path) -> list[tuple[str, Mapping[str, Any]]]:

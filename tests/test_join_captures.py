@@ -1,0 +1,187 @@
+"""Capture directories: what is found, what is joined, and what is said when a part is missing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers import TRACES
+from kinetoscope.errors import InputError
+from kinetoscope.ingest.capture_directory import find_inputs
+from kinetoscope.reporting import analyse
+from kinetoscope.schema import Report
+
+LOG = TRACES / "logs" / "seed_breaks.log.gz"
+TRACE = TRACES / "seed_breaks.trace.json.gz"
+NAME = "dedicated_log_torch_trace_abc.log.gz"
+
+
+def capture(
+    where: Path, *, manifest: bool = True, log: bool = True, rank: int | None = None, **more: Any
+) -> Path:
+    """A capture of three breaks; ``more`` goes into the manifest."""
+    suffix = "" if rank is None else f".rank{rank}"
+    where.mkdir(exist_ok=True)
+    (where / "compile_log").mkdir(exist_ok=True)
+    shutil.copy(TRACE, where / f"trace{suffix}.json.gz")
+    name = NAME if rank is None else f"dedicated_log_torch_trace_rank_{rank}_abc.log.gz"
+    if log:
+        shutil.copy(LOG, where / "compile_log" / name)
+    if manifest:
+        files = {"trace": f"trace{suffix}.json.gz", "compile_log": [f"compile_log/{name}"] if log else []}
+        about = {
+            "schema": "kinetoscope.capture/1",
+            "status": "complete",
+            "rank": rank,
+            "traces": [{"file": files["trace"]}],
+            "files": files,
+            "compilations": {"total": 4},
+            **more,
+        }
+        (where / f"manifest{suffix}.json").write_text(json.dumps(about))
+    return where
+
+
+def report(path: Path) -> Report:
+    return analyse([str(path)], use_store=False)
+
+
+def is_joined(found: Report) -> bool:
+    return (found.graph_breaks.source, found.graph_breaks.count) == ("log", 3)
+
+
+def test_a_capture_directory_is_joined_by_itself(tmp_path: Path) -> None:
+    where = capture(tmp_path / "c")
+    (where / "compile_times.txt").write_text("TorchDynamo compilation metrics:\n")
+    (where / "cudagraph_skips.json").write_text('[{"reason": "mutated inputs", "count": 2}]')
+    (where / "counters.json").write_text("{}")
+    found = report(where)
+    assert is_joined(found)
+    assert found.trace.warnings == []
+    assert found.compile_time.compile_times_table == "TorchDynamo compilation metrics:\n"
+    assert [(s.reason, s.count) for s in found.cuda_graphs.skips] == [("mutated inputs", 2)]
+
+
+def test_a_directory_with_a_log_folder_is_one_too(tmp_path: Path) -> None:
+    assert is_joined(report(capture(tmp_path / "c", manifest=False)))
+
+
+def test_the_trace_of_a_capture_can_be_named_itself(tmp_path: Path) -> None:
+    where = capture(tmp_path / "c")
+    assert is_joined(report(where / "trace.json.gz"))
+    shutil.copy(where / "trace.json.gz", where / "other.json.gz")  # the manifest does not list it
+    assert not is_joined(report(where / "other.json.gz"))
+
+
+def test_a_log_that_lies_beside_a_plain_trace_is_not_joined_silently(tmp_path: Path) -> None:
+    where = capture(tmp_path / "c", manifest=False)
+    assert not is_joined(report(where / "trace.json.gz"))
+    asked = analyse([str(where / "trace.json.gz")], compile_log=str(where / "compile_log"), use_store=False)
+    assert is_joined(asked)
+    whole = analyse([str(where / "trace.json.gz")], compile_log=str(where), use_store=False)
+    assert is_joined(whole)
+
+
+def test_other_traces_of_a_capture_are_not_ranks(tmp_path: Path) -> None:
+    where = capture(tmp_path / "c")
+    shutil.copy(TRACE, where / "trace.program-1.json.gz")
+    assert report(where).ranks is None
+
+
+def test_a_program_that_compiled_nothing_wrote_no_log(tmp_path: Path) -> None:
+    where = capture(tmp_path / "c", log=False, compilations={"total": 0})
+    shutil.copy(TRACES / "warm" / "gb_loop.json.gz", where / "trace.json.gz")
+    found = report(where)
+    assert (found.graph_breaks.count, found.graph_breaks.source) == (0, "log")
+    assert found.trace.warnings == []
+    shutil.rmtree(where / "compile_log")
+    assert report(where).graph_breaks.source == "trace"
+
+
+def test_a_log_that_is_lost_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    where = capture(tmp_path / "c", log=False)
+    found = report(where)
+    assert found.graph_breaks.source == "trace"
+    (warning,) = found.trace.warnings
+    assert warning.code == "compile-log-missing"
+    assert "4 compilations" in warning.message
+
+
+def test_an_empty_or_damaged_log_does_not_cost_the_report(tmp_path: Path) -> None:
+    where = capture(tmp_path / "c", log=False, compilations={"total": 0})
+    (where / "compile_log" / NAME.removesuffix(".gz")).touch()
+    assert [w.code for w in report(where).trace.warnings] == ["compile-log-mismatch"]
+    (where / "compile_log" / NAME.removesuffix(".gz")).write_text("this is no log\n")
+    assert [w.code for w in report(where).trace.warnings] == ["compile-log-unread"]
+    with pytest.raises(InputError, match="not a TORCH_TRACE log"):
+        analyse([str(where)], compile_log=str(where / "compile_log"), use_store=False)
+
+
+def test_a_cut_log_is_read_to_its_last_whole_record(tmp_path: Path) -> None:
+    where = capture(tmp_path / "c", log=False)
+    data = gzip.decompress(LOG.read_bytes())
+    (where / "compile_log" / "torch_trace.log").write_bytes(data[: len(data) // 2])
+    found = report(where)
+    assert found.graph_breaks.source == "log"
+    assert "log-truncated" in [w.code for w in found.trace.warnings]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "something else"}', "\x00" * 50])
+def test_a_manifest_that_says_nothing_counts_as_missing(tmp_path: Path, text: str) -> None:
+    where = capture(tmp_path / "c")
+    (where / "manifest.json").write_text(text)
+    assert is_joined(report(where))
+
+
+def test_a_manifest_does_not_lead_out_of_its_directory(tmp_path: Path) -> None:
+    where = capture(tmp_path / "c", files={"trace": "../trace.json.gz"})
+    (item,) = find_inputs([str(where)])
+    assert Path(item.source.label).parent == where
+
+
+def test_a_capture_without_a_trace_says_why(tmp_path: Path) -> None:
+    where = capture(tmp_path / "c", status="running", files={})
+    with pytest.raises(InputError, match="has not ended, or was killed"):
+        find_inputs([str(where)])
+    where = capture(
+        tmp_path / "d", files={}, notes=["the program did not import torch: nothing was captured"]
+    )
+    with pytest.raises(InputError, match="did not import torch"):
+        find_inputs([str(where)])
+
+
+def ranks(where: Path, *, manifest: bool) -> Path:
+    for rank in (0, 1):
+        capture(where, rank=rank, manifest=manifest)
+        path = where / f"trace.rank{rank}.json.gz"
+        trace = json.loads(gzip.decompress(path.read_bytes()))
+        trace["distributedInfo"] = {"rank": rank, "world_size": 2, "backend": "nccl"}
+        path.write_bytes(gzip.compress(json.dumps(trace).encode()))
+    return where
+
+
+@pytest.mark.parametrize("manifest", [True, False])
+def test_every_rank_gets_its_own_part_of_the_log(tmp_path: Path, manifest: bool) -> None:
+    where = ranks(tmp_path / "c", manifest=manifest)
+    found = report(where)
+    assert found.ranks is not None
+    assert [rank.trace.rank for rank in found.ranks] == [0, 1]
+    for rank in found.ranks:
+        assert is_joined(rank)
+        assert rank.compile_time.total_ns == 3_435_902_750  # of one rank's four compilations, not of eight
+
+
+def test_a_rank_without_a_log_is_told_apart_from_one_that_compiled_nothing(tmp_path: Path) -> None:
+    where = ranks(tmp_path / "c", manifest=False)
+    (where / "compile_log" / "dedicated_log_torch_trace_rank_1_abc.log.gz").unlink()
+    found = report(where)
+    assert found.ranks is not None
+    assert is_joined(found.ranks[0])
+    assert found.ranks[1].graph_breaks.source == "trace"
+    (warning,) = found.ranks[1].trace.warnings
+    assert (warning.code, "rank 1" in warning.message) == ("compile-log-missing", True)
