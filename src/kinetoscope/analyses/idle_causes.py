@@ -45,7 +45,8 @@ _LONGEST_LATENCY_NS = 50_000
 #: threads beyond these, by number of launches, are not asked
 _THREADS = 8
 
-_ORDINARY = np.isin(
+#: causes that are nothing but the program's own pace
+ORDINARY = np.isin(
     np.arange(len(Cause)),
     [
         Cause.PYTHON,
@@ -242,10 +243,7 @@ def _cut(pieces: Pieces, line: Line) -> tuple[Pieces, UInt8]:
 
 def _with_profiler(links: Links, pieces: Pieces) -> Pieces:
     """Time in which the profiler fetched or wrote its buffers is its own."""
-    c = links.trace.columns
-    wanted = links.trace.names.where(lambda name: name in ("Buffer Flush", "Activity Buffer Request"))
-    rows = np.flatnonzero((c.category == Category.OVERHEAD) & wanted[c.name] & c.is_valid)
-    start, end = merged(c.start_ns[rows], c.end_ns[rows])
+    start, end, rows = profiler_work(links)
     if not len(start):
         return pieces
     line = Line(
@@ -256,10 +254,18 @@ def _with_profiler(links: Links, pieces: Pieces) -> Pieces:
         np.full(2 * len(start), int(rows[0]), np.int64),
     )
     last = np.searchsorted(start, pieces.end_ns, side="left") - 1  # the last to start before the piece ends
-    touched = _ORDINARY[pieces.cause] & (last >= 0) & (end[np.maximum(last, 0)] > pieces.start_ns)
+    touched = ORDINARY[pieces.cause] & (last >= 0) & (end[np.maximum(last, 0)] > pieces.start_ns)
     cut, _ = _cut(pieces.where(touched), line)
     found = _joined([pieces.where(~touched), cut])
     return found.where(np.lexsort((found.start_ns, found.gap)))
+
+
+def profiler_work(links: Links) -> tuple[Int64, Int64, Int64]:
+    """When the profiler fetched or wrote its buffers: start and end of each stretch, and the rows."""
+    c = links.trace.columns
+    wanted = links.trace.names.where(lambda name: name in ("Buffer Flush", "Activity Buffer Request"))
+    rows = np.flatnonzero((c.category == Category.OVERHEAD) & wanted[c.name] & c.is_valid)
+    return *merged(c.start_ns[rows], c.end_ns[rows]), rows
 
 
 def _with_lost_lead(lines: dict[int, Line], pieces: Pieces, gap_device: Int64) -> Pieces:
@@ -282,7 +288,7 @@ def _after_waits(pieces: Pieces, begin: Int64, end: Int64, cause: UInt8, row: In
     length = pieces.end_ns - pieces.start_ns
     inside = _covered(pieces, end) - _covered(pieces, begin)
     lead = end - begin - inside
-    ordinary = _ORDINARY[pieces.cause]
+    ordinary = ORDINARY[pieces.cause]
     spent = np.concatenate(([0], np.cumsum(np.where(ordinary, length, 0))))
     last = np.searchsorted(end, pieces.start_ns, side="right") - 1
     wait = np.maximum(last, 0)

@@ -223,7 +223,7 @@ def _by_region(links: Links, inside: Bool, late: Bool, known: Bool) -> tuple[Ove
         turns = len(np.unique(around[mine]))
         if turns:
             spent = int(calls.self_ns[np.unique(around[mine])].sum())
-            found.append(_overhead(links, name, turns, mine, late, known, round(spent)))
+            found.append(_overhead(links, name, turns, mine, late, known, spent))
     return tuple(sorted(found, key=lambda one: (-one.launch_ns * one.calls, one.name)))
 
 

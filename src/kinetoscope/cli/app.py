@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from kinetoscope import __version__
-from kinetoscope.cli import kernel, report, view
+from kinetoscope.cli import kernel, report, view, whatif
 from kinetoscope.cli.errors import INTERRUPTED
 from kinetoscope.errors import UsageError
 
@@ -67,6 +67,7 @@ def _kinetoscope(
 app.command("report")(report.report)
 app.command("view")(view.view)
 app.command("kernel")(kernel.kernel)
+app.command("whatif")(whatif.whatif)
 
 
 # `run` and `doctor` are dispatched before this module is imported; these stand for them in the help.

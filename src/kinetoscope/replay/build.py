@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinetoscope.analyses.idle_causes import launching_lines
+from kinetoscope.analyses.idle_causes import ORDINARY, launching_lines, profiler_work
 from kinetoscope.analyses.idle_causes_host import Line
 from kinetoscope.analyses.idle_causes_names import Cause
 from kinetoscope.analyses.launch_bound import late_starts
@@ -12,6 +12,7 @@ from kinetoscope.analyses.origins import has_cpu_rows
 from kinetoscope.analyses.steps import steps, usual_steps
 from kinetoscope.link import Links
 from kinetoscope.link.launches import Launches
+from kinetoscope.link.names import Mark, marked
 from kinetoscope.replay.model import Blocks, Events, Host, Item, Items, Model, lengths_of_blocks
 from kinetoscope.replay.waiting import find_waits
 from kinetoscope.trace import Bool, Category, Int64
@@ -45,20 +46,19 @@ def build(links: Links) -> Model | None:
     issue = np.where(waiting.blocks_in_call, launches.call_start_ns[called], call_end)
     issue = np.minimum(issue, high)
     marks = np.append(found.start_ns[first : last + 1], high)
-    host = _host(
-        lines,
-        np.concatenate(
-            (issue, waiting.begin_ns, waiting.end_ns, waiting.record_ns, waiting.stream_ns, marks)
-        ),
-        low,
-        high,
-        found.start_ns[first : last + 1],
-        first,
+    own_start, own_end, _ = profiler_work(links)
+    borders = (
+        *(issue, waiting.begin_ns, waiting.end_ns, waiting.record_ns, waiting.stream_ns, marks),
+        *(own_start, own_end, *_optimizer_borders(links)),
     )
+    host = _host(lines, np.concatenate(borders), low, high, found.start_ns[first : last + 1], first)
+    for begin, end in zip(own_start.tolist(), own_end.tolist(), strict=True):
+        inside = slice(*np.searchsorted(host.recorded_ns, [begin, end]))
+        host.cause[inside][ORDINARY[host.cause[inside]]] = Cause.PROFILER
     for begin, end in zip(waiting.begin_ns.tolist(), waiting.end_ns.tolist(), strict=True):
         inside = slice(*np.searchsorted(host.recorded_ns, [begin, end]))
         host.dur_ns[inside] = 0
-    blocks, events = _blocks(links, called, first)
+    blocks, events = _blocks(links, called, waiting.blocks_in_call)
     items = _items(
         host.recorded_ns,
         (Item.LAUNCH, issue, np.arange(len(called))),
@@ -143,7 +143,7 @@ def _items(begin_ns: Int64, *groups: tuple[Item, Int64, Int64]) -> Items:
     return Items(kind[order].astype(np.uint8), after, argument[order])
 
 
-def _blocks(links: Links, called: Int64, first_step: int) -> tuple[Blocks, Events]:
+def _blocks(links: Links, called: Int64, in_call: Bool) -> tuple[Blocks, Events]:
     """What these calls launched."""
     launches, c = links.launches, links.trace.columns
     number = np.full(len(launches.call_rows), -1, np.int64)
@@ -169,18 +169,37 @@ def _blocks(links: Links, called: Int64, first_step: int) -> tuple[Blocks, Event
     kind = np.zeros(len(called), np.int64)
     kind[block[heads]] = c.category[rows[heads]].astype(np.int64)
     kind[launches.is_graph_call[called]] = len(Category)
-    latency, between = _latencies(links)
+    by_kind, between = _latencies(links)
+    # nothing starts before its call does; what is launched at the start of its call starts when it did
+    latency = np.maximum(by_kind[kind], -launches.call_dur_ns[called])
+    until = c.start_ns[rows[heads]] - launches.call_start_ns[called[block[heads]]]
+    own = np.full(len(called), _LATENCY_NS, np.int64)
+    own[block[heads]] = np.clip(until, 0, np.maximum(_gap_before_rows(links, rows[heads]), _LATENCY_NS))
+    latency = np.where(in_call, own, latency)
     return (
         Blocks(
             stream=stream,
             length_ns=lengths_of_blocks(events, len(called)),
-            latency_ns=latency[kind],
+            latency_ns=latency,
             gap_ns=between[kind],
             step=links.steps.of_call[called],
             row=launches.call_rows[called],
         ),
         events,
     )
+
+
+def _optimizer_borders(links: Links) -> tuple[Int64, Int64]:
+    """Starts and ends of optimizer steps, which are annotations and so no borders by themselves."""
+    c = links.trace.columns
+    rows = np.flatnonzero(marked(links.marks, c.name, Mark.OPTIMIZER) & c.is_cpu & c.is_valid)
+    return c.start_ns[rows], c.end_ns[rows]
+
+
+def _gap_before_rows(links: Links, rows: Int64) -> Int64:
+    """`_gap_before` of device events by row; a first one has all the time in the world."""
+    gap = _gap_before(links)[np.searchsorted(links.launches.device_rows, rows)]
+    return np.where(gap < 0, np.iinfo(np.int64).max, gap)
 
 
 def _latencies(links: Links) -> tuple[Int64, Int64]:

@@ -123,7 +123,16 @@ def _merged(model: Model, target: Int64, gap_ns: int) -> Model:
 
 def no_breaks(model: Model) -> Model:
     """Without graph breaks: guards, wrappers and bytecode between the pieces are gone."""
-    gone = model.host.cause == Cause.BREAK
+    return model.with_host(np.where(_because_of_breaks(model), 0, model.host.dur_ns))
+
+
+def break_ns(model: Model) -> int:
+    """Host time of the window that is there because of breaks."""
+    return int(model.host.dur_ns[_because_of_breaks(model)].sum())
+
+
+def _because_of_breaks(model: Model) -> Bool:
+    gone: Bool = model.host.cause == Cause.BREAK
     regions = model.links.regions
     backwards = _backwards_behind_breaks(model)
     wrapper = model.host.cause == Cause.WRAPPER
@@ -131,7 +140,7 @@ def no_breaks(model: Model) -> Model:
         rows = np.maximum(model.host.row, 0)
         owner = regions.backwards.at_rows(rows)
         gone |= wrapper & (model.host.row >= 0) & np.isin(owner, backwards)
-    return model.with_host(np.where(gone, 0, model.host.dur_ns))
+    return gone
 
 
 def _backwards_behind_breaks(model: Model) -> Int64:
@@ -150,6 +159,11 @@ def _backwards_behind_breaks(model: Model) -> Int64:
 def no_sync(model: Model, constants: Constants = BEST) -> Model:
     """Without waits for the device that the program asked for (``item``, ``synchronize``)."""
     return _without_waits(model, model.waits.cause == Cause.SYNC, Cause.SYNC, constants)
+
+
+def sync_count(model: Model) -> int:
+    """Waits for the device that the program asked for."""
+    return int((model.waits.cause == Cause.SYNC).sum())
 
 
 def no_copies(model: Model, constants: Constants = BEST) -> Model:
@@ -242,7 +256,7 @@ def optimizer_steps(model: Model) -> Calls:
     c = links.trace.columns
     low, high = _window(model)
     inside_window = (c.start_ns >= low) & (c.end_ns <= high)
-    wanted = marked(links.marks, c.name, Mark.OPTIMIZER) & c.is_valid & inside_window
+    wanted = marked(links.marks, c.name, Mark.OPTIMIZER) & c.is_cpu & c.is_valid & inside_window
     found = find_calls(links.trace, np.flatnonzero(wanted), str)
     regions = links.regions.calls
     compiled = np.zeros(len(found), np.bool_)

@@ -129,9 +129,11 @@ def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
         best_model = change.apply(best_model, _in_time_of(before, before.best, BEST))
     predicted = run(best_model).step_ns
     range_ns = [predicted]
+    is_changed = predicted != before.step_ns
     for corrected, own_ns in zip(before.corrected, before.steps_ns, strict=True):
         for constants in (LEAST, MOST):
             after = step_after(corrected, _in_time_of(before, corrected, constants))
+            is_changed |= after != own_ns
             if before.unprofiled_ns is not None:
                 range_ns.append(after)
                 continue
@@ -140,6 +142,8 @@ def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
             range_ns.append(round(before.step_ns * after / own_ns) if own_ns else after)
     device_bound = predicted > 0 and device_alone_ns(best_model) > _DEVICE_BOUND * predicted
     spread = _DEVICE_SPREAD if device_bound else _HOST_SPREAD
+    if not is_changed:  # there was nothing to change
+        range_ns, spread = [predicted], 0.0
     known = before.unprofiled_ns is not None
     return Prediction(
         change=tuple(change.text for change in wanted),

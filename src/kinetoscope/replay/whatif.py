@@ -1,0 +1,158 @@
+"""The answer of ``kinetoscope whatif``: one prediction, as other programs read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+import numpy as np
+
+from kinetoscope.errors import UsageError
+from kinetoscope.link import Links
+from kinetoscope.replay import predict as predictions
+from kinetoscope.replay.build import build
+from kinetoscope.replay.changes import break_ns, copy_blocks, graph_calls, optimizer_steps, sync_count
+from kinetoscope.replay.model import Model
+from kinetoscope.replay.predict import Before, Change, Prediction, Verdict, predict
+
+SchemaId: TypeAlias = Literal["kinetoscope.whatif/1"]
+
+
+class StepTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """A step in ns: as measured, as replayed unchanged, and as predicted, with the range around it."""
+
+    measured: int
+    replayed: int
+    predicted: int
+    low: int
+    high: int
+
+
+class Distortion(msgspec.Struct, frozen=True, kw_only=True):
+    """The step in the trace, the step without a profiler where it is known, and where that is from."""
+
+    profiled_ns: int
+    unprofiled_ns: int | None = None
+    source: str | None = None
+
+
+class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
+    """A prediction. ``step_ns`` is unprofiled time where ``distortion`` knows it, else profiled time.
+
+    ``verdict``: ``gain``, ``no gain``, or ``unsure`` where the range reaches the step before.
+    ``found`` says what there was to change.
+    """
+
+    schema: SchemaId = "kinetoscope.whatif/1"
+    change: list[str]
+    step_ns: StepTimes
+    verdict: Verdict
+    distortion: Distortion
+    found: list[str] = []
+    assumptions: list[str] = []
+
+
+#: changes by the option that asks for them
+BY_OPTION: dict[str, Change] = {
+    "--cuda-graphs": predictions.CUDA_GRAPHS,
+    "--no-breaks": predictions.NO_BREAKS,
+    "--no-sync": predictions.NO_SYNC,
+    "--no-copies": predictions.NO_COPIES,
+    "--fused-optimizer": predictions.FUSED_OPTIMIZER,
+}
+
+
+def whatif(
+    links: Links,
+    options: Sequence[str],
+    kernels: Sequence[str] = (),
+    *,
+    unprofiled_ns: int | None = None,
+    source: str | None = None,
+) -> WhatIf:
+    """The step of ``links``' trace after changes: keys of `BY_OPTION`, and ``REGEX=FACTOR`` for kernels.
+
+    Raises:
+        UsageError: nothing was asked for, a kernel change is not understood, or there is nothing to replay.
+    """
+    parsed = [_kernel(text) for text in kernels]
+    if not options and not parsed:
+        raise UsageError(f"whatif needs a change: {', '.join(BY_OPTION)} or --kernel REGEX=FACTOR")
+    model = build(links)
+    if model is None:
+        raise UsageError(
+            "nothing to replay: whatif needs steps, the calls that launch, and their device events;"
+            " kinetoscope report says which of them this trace has"
+        )
+    wanted = [BY_OPTION[option] for option in options]
+    found = [_found(model, option) for option in options]
+    for regex, factor in parsed:
+        wanted.append(predictions.kernel_change(regex, factor))
+        found.append(_found_kernels(model, regex))
+    before = Before.of(model, unprofiled_ns, source)
+    return answer(predict(before, wanted), found)
+
+
+def answer(prediction: Prediction, found: Sequence[str] = ()) -> WhatIf:
+    """A prediction as it is written."""
+    return WhatIf(
+        change=list(prediction.change),
+        step_ns=StepTimes(
+            measured=prediction.measured_ns,
+            replayed=prediction.replayed_ns,
+            predicted=prediction.predicted_ns,
+            low=prediction.low_ns,
+            high=prediction.high_ns,
+        ),
+        verdict=prediction.verdict,
+        distortion=Distortion(
+            profiled_ns=prediction.profiled_ns,
+            unprofiled_ns=prediction.unprofiled_ns,
+            source=prediction.source,
+        ),
+        found=list(found),
+        assumptions=list(prediction.assumptions),
+    )
+
+
+def _kernel(text: str) -> tuple[str, float]:
+    regex, equals, number = text.rpartition("=")
+    try:
+        factor = float(number)
+        re.compile(regex)
+    except (ValueError, re.error) as error:
+        raise UsageError(f"--kernel {text}: {error}; write REGEX=FACTOR, as in triton_=2") from None
+    if not equals or not regex or not 0 < factor < float("inf"):
+        raise UsageError(f"--kernel {text}: write REGEX=FACTOR with a factor above 0, as in triton_=2")
+    return regex, factor
+
+
+def _found_kernels(model: Model, regex: str) -> str:
+    trace = model.links.trace
+    mine = trace.names.where(re.compile(regex).search)[trace.columns.name[model.events.row]]
+    if not mine.any():
+        raise UsageError(f"--kernel: no kernel of these steps matches {regex}")
+    names = len(np.unique(trace.columns.name[model.events.row[mine]]))
+    return f"{_a_step(model, int(mine.sum()))} kernel runs a step, of {names} names, match {regex}"
+
+
+def _found(model: Model, option: str) -> str:
+    """What there is to change, in words."""
+    if option == "--cuda-graphs":
+        count = len(graph_calls(model))
+        return f"{_a_step(model, count)} calls a step of compiled graphs that could be CUDA graphs"
+    if option == "--no-breaks":
+        spent = break_ns(model)
+        return f"{_a_step(model, spent / 1e3)} us of host time a step because of graph breaks"
+    if option == "--no-sync":
+        return f"{_a_step(model, sync_count(model))} synchronisations a step"
+    if option == "--no-copies":
+        return f"{_a_step(model, len(copy_blocks(model)))} copies a step between host and device"
+    return f"{_a_step(model, len(optimizer_steps(model)))} eager optimizer steps in each step"
+
+
+def _a_step(model: Model, total: float) -> str:
+    each = total / (model.last_step - model.first_step + 1)
+    return f"{each:,.1f}".removesuffix(".0")

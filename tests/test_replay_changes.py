@@ -1,0 +1,325 @@
+"""Changes, one by one, on steps whose times with and without the cause can be told by hand; and the pairs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import kinetoscope
+from helpers import (
+    HAS_SHARED,
+    NO_SHARED,
+    SHARED,
+    TRACES,
+    Event,
+    call,
+    event,
+    kernel,
+    links_of,
+    note,
+    op,
+    region,
+)
+from kinetoscope.link import link
+from kinetoscope.replay import Model, build, changes, run
+from kinetoscope.replay import predict as predictions
+from kinetoscope.replay.changes import BEST
+from kinetoscope.replay.distortion import correct
+from kinetoscope.replay.predict import Before, Prediction, predict
+
+STEPS = 6
+
+
+def model_of(tmp_path: Path, events: list[Event]) -> Model:
+    model = build(links_of(tmp_path, events))
+    assert model is not None
+    return model
+
+
+def steps(length_us: float, events_of: object) -> list[Event]:
+    events: list[Event] = []
+    for number in range(STEPS):
+        events.append(note(f"ProfilerStep#{number}", length_us * number, length_us))
+        events += events_of(length_us * number, 10 * number)  # type: ignore[operator]
+    return events
+
+
+def compiled_step(at: float, first: int) -> list[Event]:
+    """400 us: a lookup of 30, a region of 300 with a graph of 250 that launches three kernels of 20 us."""
+    events = [
+        op("TorchDynamo Cache Lookup", at + 10, 30),
+        region("0/0", at + 50, 300),
+        op("## Call CompiledFxGraph f ##", at + 80, 250),
+    ]
+    for number in range(3):
+        start = at + 100 + 70 * number
+        events += [
+            op("triton_poi_fused_0", start, 40),
+            call(first + number + 1, start + 10, 20),
+            kernel(first + number + 1, start + 32, 20, name="triton_poi_fused_0"),
+        ]
+    return events
+
+
+def test_cuda_graphs(tmp_path: Path) -> None:
+    model = model_of(tmp_path, steps(400, compiled_step))
+    assert run(model).step_ns == 400_000
+    # the graph's 250 us of host time become 70; three kernels with two gaps of 0.4 us fit into them
+    changed = changes.cuda_graphs(model)
+    assert run(changed).step_ns == 400_000 - 250_000 + 70_000
+    launched = changed.items.argument[changed.items.kind == 0]
+    assert len(launched) == STEPS - 1
+    assert set(changed.blocks.length_ns[launched].tolist()) == {60_800}
+    # if a graph call cost nothing, the host would still need 150 us
+    assert run(changes.cuda_graphs(model, replace(BEST, graph_host_ns=0))).step_ns == 150_000
+
+
+def test_cuda_graphs_of_device_bound_steps_gain_only_the_gaps(tmp_path: Path) -> None:
+    model = model_of(tmp_path, steps(400, compiled_step))
+    slow = model.with_events(model.events.dur_ns * 10)  # 200 us each, 0.7 us between them
+    assert run(slow).step_ns == 3 * 200_000 + 3 * 700
+    assert run(changes.cuda_graphs(slow)).step_ns == 3 * 200_000 + 2 * 400 + 700
+
+
+def test_a_graph_that_is_a_cuda_graph_already_is_left_alone(tmp_path: Path) -> None:
+    def replayed(at: float, first: int) -> list[Event]:
+        return [
+            op("## Call CompiledFxGraph f ##", at + 80, 250),
+            call(first + 1, at + 100, 40, name="cudaGraphLaunch"),
+            kernel(first + 1, at + 145, 20),
+            kernel(first + 1, at + 166, 20),
+        ]
+
+    model = model_of(tmp_path, steps(400, replayed))
+    assert len(changes.graph_calls(model)) == 0
+    assert changes.cuda_graphs(model) is model
+
+
+def test_gradients_make_a_cuda_graph_dearer(tmp_path: Path) -> None:
+    def with_backward(at: float, first: int) -> list[Event]:
+        return [
+            *compiled_step(at, first),
+            *(op("torch::autograd::AccumulateGrad", at + 352 + 10 * number, 8) for number in range(4)),
+        ]
+
+    model = model_of(tmp_path, steps(400, with_backward))
+    assert run(changes.cuda_graphs(model)).step_ns == 400_000 - 250_000 + 70_000 + 4 * 3_000
+
+
+def broken_step(at: float, first: int) -> list[Event]:
+    """500 us: region 0/0 until 370 with a graph from 50 to 150; lookup 160 to 190; region 1/0 from 200 to 350
+    with a graph from 240 to 340."""
+    return [
+        region("0/0", at + 40, 330),
+        op("## Call CompiledFxGraph f ##", at + 50, 100),
+        call(first + 1, at + 100, 20),
+        kernel(first + 1, at + 122, 20),
+        op("TorchDynamo Cache Lookup", at + 160, 30),
+        region("1/0", at + 200, 150),
+        op("## Call CompiledFxGraph g ##", at + 240, 100),
+        call(first + 2, at + 300, 20),
+        kernel(first + 2, at + 322, 20),
+    ]
+
+
+def test_no_breaks(tmp_path: Path) -> None:
+    model = model_of(tmp_path, steps(500, broken_step))
+    assert run(model).step_ns == 500_000
+    # from the first graph's end at 150 to the region's at 370, less the second graph: 220 - 100
+    assert run(changes.no_breaks(model)).step_ns == 380_000
+    assert changes.break_ns(model) == (STEPS - 1) * 120_000
+
+
+def waiting_step(at: float, first: int) -> list[Event]:
+    """300 us: a kernel of 150 us launched at 28, waited for until 190; then 110 us of host work alone."""
+    return [
+        op("aten::mm", at + 10, 20),
+        call(first + 1, at + 20, 8),
+        kernel(first + 1, at + 30, 150, name="mm"),
+        op("aten::item", at + 40, 155),
+        call(first + 2, at + 45, 140, name="cudaStreamSynchronize"),
+    ]
+
+
+def test_no_sync(tmp_path: Path) -> None:
+    model = model_of(tmp_path, steps(300, waiting_step))
+    assert run(model).step_ns == 300_000
+    assert changes.sync_count(model) == STEPS - 1
+    # the host needs 300 - 140 us without the wait, which the kernel of 150 us fits in
+    assert run(changes.no_sync(model)).step_ns == 160_000
+
+
+def copying_step(at: float, first: int) -> list[Event]:
+    """300 us: a copy of 100 us from pageable memory holds the host until 150; a kernel of 60 us at 200."""
+    return [
+        op("aten::copy_", at + 30, 125),
+        call(first + 1, at + 40, 110, name="cudaMemcpyAsync"),
+        kernel(first + 1, at + 45, 100, name="Memcpy HtoD (Pageable -> Device)", cat="gpu_memcpy"),
+        op("aten::mm", at + 180, 20),
+        call(first + 2, at + 190, 8),
+        kernel(first + 2, at + 200, 60, name="mm"),
+    ]
+
+
+def test_no_copies(tmp_path: Path) -> None:
+    model = model_of(tmp_path, steps(300, copying_step))
+    assert run(model).step_ns == 300_000
+    # the call's 110 us go: 190 us of host time are left, and copies run beside everything else
+    assert run(changes.no_copies(model)).step_ns == 190_000
+
+
+def test_kernel_factor(tmp_path: Path) -> None:
+    model = model_of(tmp_path, steps(300, waiting_step))
+    # 150 us become 50, all of it on the way to the wait's end
+    assert run(changes.kernel(model, "^mm$", 3)).step_ns == 200_000
+    assert run(changes.kernel(model, "^mm$", 0.5)).step_ns == 450_000
+    assert run(changes.kernel(model, "nothing", 3)).step_ns == 300_000
+
+
+def test_fused_optimizer(tmp_path: Path) -> None:
+    def optimizer(at: float, first: int) -> list[Event]:
+        events = [note("Optimizer.step#AdamW.step", at + 100, 150)]
+        for number in range(4):
+            start = at + 120 + 30 * number
+            events += [
+                op("aten::add_", start, 20),
+                call(first + number + 1, start + 5, 10),
+                kernel(first + number + 1, start + 17, 5),
+            ]
+        return events
+
+    model = model_of(tmp_path, steps(300, optimizer))
+    assert run(model).step_ns == 300_000
+    # all after the return of the first launch, from 135 to 250, goes
+    fused = changes.fused_optimizer(model)
+    assert run(fused).step_ns == 185_000
+    launched = fused.items.argument[fused.items.kind == 0]
+    # and 40 % of 4 kernels of 5 us are left
+    assert set(fused.blocks.length_ns[launched].tolist()) == {8_000}
+
+
+def test_no_compile(tmp_path: Path) -> None:
+    def compiling(at: float, first: int) -> list[Event]:
+        return [
+            op("_compile.compile_inner (dynamo_timed)", at + 20, 200),
+            op("aten::mm", at + 50, 50),
+            call(first + 1, at + 60, 10),
+            kernel(first + 1, at + 72, 30, name="tuned"),
+            op("aten::mm", at + 240, 20),
+            call(first + 2, at + 245, 10),
+            kernel(first + 2, at + 257, 30),
+        ]
+
+    model = model_of(tmp_path, steps(300, compiling))
+    changed = changes.no_compile(model)
+    assert run(changed).step_ns == 100_000
+    assert (changed.items.kind == 0).sum() == STEPS - 1
+
+
+def test_profiler_is_taken_away_first(tmp_path: Path) -> None:
+    def with_flush(at: float, first: int) -> list[Event]:
+        flush = event("overhead", "Buffer Flush", at + 360, 30, pid=-1, tid=0)
+        return [*compiled_step(at, first), flush]
+
+    model = model_of(tmp_path, steps(400, with_flush))
+    assert run(model).step_ns == 400_000
+    (best, *_) = correct(model, None)
+    assert run(best.model).step_ns == 370_000
+
+
+def test_host_time_is_scaled_to_the_unprofiled_step(tmp_path: Path) -> None:
+    model = model_of(tmp_path, steps(400, compiled_step))
+    best, by_event = correct(model, 200_000)
+    assert best.host_scale == pytest.approx(0.5, abs=0.001)
+    assert not best.is_device_bound
+    for one in (best, by_event):
+        assert run(one.model).step_ns == pytest.approx(200_000, rel=0.01)
+    # by event: the lookup's 30 us are one segment with two borders, and all are at least a fifth of before
+    assert (by_event.model.host.dur_ns >= 0.19 * model.host.dur_ns).all()
+
+
+def test_device_bound_steps_scale_the_device(tmp_path: Path) -> None:
+    model = model_of(tmp_path, steps(400, compiled_step))
+    slow = model.with_events(model.events.dur_ns * 10)
+    found = correct(slow, 640_000)
+    assert all(one.is_device_bound for one in found)
+    assert run(found[0].model).step_ns == pytest.approx(640_000, rel=0.006)
+
+
+def test_no_gain_is_said(tmp_path: Path) -> None:
+    model = model_of(tmp_path, steps(400, compiled_step))
+    slow = Before.of(model.with_events(model.events.dur_ns * 10), 602_100, "test")
+    found = predict(slow, [predictions.CUDA_GRAPHS])
+    assert found.verdict == "no gain"
+    assert (found.saving.low, found.saving.best) == (0, 0)
+    nothing = predict(slow, [predictions.NO_SYNC])
+    assert (nothing.predicted_ns, nothing.low_ns, nothing.high_ns) == (slow.step_ns,) * 3
+
+
+def test_unsure_where_the_range_reaches_the_step_before(tmp_path: Path) -> None:
+    # of 400 us 180 go, which no spread makes doubtful; of 7 % nobody can be sure
+    before = Before.of(model_of(tmp_path, steps(400, compiled_step)), 400_000, "x")
+    sure = predict(before, [predictions.CUDA_GRAPHS])
+    assert sure.verdict == "gain"
+    assert 0 < sure.saving.low < sure.saving.best < sure.saving.high
+    little = predictions.Change("a little", lambda model, _: model.scaled(host=0.93))
+    assert predict(before, [little]).verdict == "unsure"
+
+
+def pair(name: str, change: predictions.Change) -> tuple[Prediction, list[float], list[float]]:
+    if not HAS_SHARED:
+        pytest.skip(NO_SHARED)
+    where = SHARED / "traces" / "gpu" / f"pair_{name}"
+    facts = json.loads((where / "facts.json").read_text())
+    model = build(link(kinetoscope.load(str(where / "trace.json.gz"))))
+    assert model is not None
+    before = Before.of(model, round(facts["before_ms"][0] * 1e6), "facts.json")
+    return predict(before, [change]), facts["before_ms"], facts["after_ms"]
+
+
+def test_pair_decode() -> None:
+    found, _, after = pair("decode", predictions.CUDA_GRAPHS)
+    assert found.verdict == "gain"
+    # measured in a process in which a profiler had run: 10 to 30 % too high where the host is the limit
+    assert found.predicted_ns / 1e6 == pytest.approx(after[0], rel=0.25)
+    assert found.low_ns / 1e6 <= after[0] <= found.high_ns / 1e6
+
+
+def test_pair_big_batch_gains_nothing() -> None:
+    found, _, after = pair("big_batch", predictions.CUDA_GRAPHS)
+    assert found.is_device_bound
+    assert found.verdict == "no gain"
+    assert found.predicted_ns / 1e6 == pytest.approx(after[0], rel=0.03)
+    assert found.low_ns / 1e6 <= after[0] <= found.high_ns / 1e6
+
+
+def test_pair_breaks_infer() -> None:
+    found, _, after = pair("breaks_infer", predictions.NO_BREAKS)
+    assert found.predicted_ns / 1e6 == pytest.approx(after[0], rel=0.12)
+    assert found.low_ns / 1e6 <= after[0] <= found.high_ns / 1e6
+
+
+def test_pair_breaks_train_promises_nothing_for_sure() -> None:
+    # measured 0.66 and 1.03 of the time before in two runs: no claim can be made
+    found, _, after = pair("breaks_train", predictions.NO_BREAKS)
+    assert found.verdict == "unsure"
+    # the truth may be up to 30 % too high
+    assert after[0] / 1.3 <= found.predicted_ns / 1e6 <= after[0]
+
+
+def test_a_cuda_graph_takes_as_long_on_the_device_as_measured() -> None:
+    # the trace after the change has the real graph: one launch of 50 kernels a step
+    before = build(link(kinetoscope.load(str(TRACES / "pair_decode.trace.json.gz"))))
+    after = build(link(kinetoscope.load(str(TRACES / "pair_decode_after.trace.json.gz"))))
+    assert before is not None
+    assert after is not None
+    changed = changes.cuda_graphs(before)
+
+    def graph_ns(model: Model) -> int:
+        launched = model.items.argument[model.items.kind == 0]
+        return int(model.blocks.length_ns[launched].max())
+
+    assert graph_ns(changed) == pytest.approx(graph_ns(after), rel=0.03)
