@@ -10,7 +10,7 @@ import numpy as np
 from kinetoscope.errors import UsageError
 from kinetoscope.trace import Int64, Trace
 from kinetoscope.viewer import area, details, flows, meaning, story
-from kinetoscope.viewer.encode import Drawn, viewport
+from kinetoscope.viewer.encode import Drawn, label, viewport
 from kinetoscope.viewer.lanes import Lanes
 from kinetoscope.viewer.pyramid import Pyramid
 from kinetoscope.viewer.session import Session
@@ -70,13 +70,13 @@ def tiles(session: Session, given: Parameters) -> bytes:
     idle = analysis.idle if analysis is not None else None
     every = numbers(given.get("lanes", ""), own + (len(idle.lanes) if idle else 0))
     parts = [_drawn(session, every[every < own], begin, end, pixel, given.get("q", ""))]
-    names: list[str] | Any = timeline.trace.names
+    texts: list[str] | Any = timeline.trace.names
     if idle is not None and (every >= own).any():
         parts.append(
-            _gaps(idle.pyramid, every[every >= own] - own, begin, end, pixel, own, idle.cause, len(names))
+            _gaps(idle.pyramid, every[every >= own] - own, begin, end, pixel, own, idle.cause, len(texts))
         )
-        names = [*names, *(f"idle: {cause}" if cause != "unknown" else "idle" for cause in idle.causes)]
-    return viewport(parts, names, begin, pixel, {"analysed": analysis is not None})
+        texts = [*texts, *idle.causes]
+    return viewport(parts, texts, begin, pixel, {"analysed": analysis is not None})
 
 
 def _drawn(session: Session, lanes: Int64, begin: float, end: float, pixel: float, searched: str) -> Drawn:
@@ -173,6 +173,17 @@ def at(session: Session, given: Parameters) -> dict[str, Any]:
             "next": details.brief(timeline, next_row),
         },
     }
+
+
+def names(session: Session, given: Parameters) -> dict[str, Any]:
+    """Labels of names by their numbers; those past the trace's own are causes of idle time."""
+    known = session.timeline.trace.names
+    idle = session.analysis.idle if session.analysis_if_ready is not None else None
+    causes = list(idle.causes) if idle is not None else []
+    found = {}
+    for which in numbers(given.get("ids", ""), len(known) + len(causes)).tolist():
+        found[str(which)] = label(known[which]) if which < len(known) else causes[which - len(known)]
+    return {"names": found}
 
 
 def neighbour(session: Session, given: Parameters) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from kinetoscope.schema import Report
 from kinetoscope.trace import Int64
 from kinetoscope.viewer.lanes import Lanes, single_lanes
 from kinetoscope.viewer.pyramid import Pyramid, build
+from kinetoscope.viewer.timeline import Timeline
 
 #: marks beyond so many are left out, longest first
 _PHASES = 2000
@@ -80,7 +81,7 @@ def steps(links: Links) -> list[dict[str, Any]]:
     ]
 
 
-def breaks(links: Links, report: Report) -> list[dict[str, Any]]:
+def breaks(timeline: Timeline, links: Links, report: Report) -> list[dict[str, Any]]:
     """Where compiled code goes on after a break: one mark a passed break, in time order."""
     calls = links.regions.calls
     if len(calls) == 0:
@@ -95,7 +96,7 @@ def breaks(links: Links, report: Report) -> list[dict[str, Any]]:
             {
                 "time_ns": int(calls.start_ns[number]),
                 "row": int(calls.rows[number]),
-                "track": int(calls.track[number]),
+                "lane": timeline.lane_of(int(calls.rows[number])),
                 "label": f"graph break between {outer or 'a region'} and {own or 'a region'}",
                 "why": said.get((outer, own)),
             }

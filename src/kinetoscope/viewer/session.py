@@ -141,12 +141,12 @@ def about(session: Session) -> dict[str, Any]:
     }
 
 
-def overlaid(analysis: Analysis, first_lane: int) -> dict[str, Any]:
-    """Steps, breaks, phases, idle lanes (numbered from ``first_lane``) and counters."""
-    idle = analysis.idle
+def overlaid(timeline: Timeline, analysis: Analysis) -> dict[str, Any]:
+    """Steps, breaks, phases, idle lanes (numbered after the others) and counters."""
+    idle, first_lane = analysis.idle, len(timeline.lanes)
     return {
         "steps": overlays.steps(analysis.links),
-        "breaks": overlays.breaks(analysis.links, analysis.report),
+        "breaks": overlays.breaks(timeline, analysis.links, analysis.report),
         "phases": overlays.phases(analysis.links),
         "idle": [
             {"device": device, "lane": first_lane + number, "gaps": gaps, "tracks": _tracks(analysis, number)}

@@ -1,0 +1,307 @@
+// The timeline page: puts its parts together and keeps the address.
+
+import { note } from "../address.js";
+import { fill, framed, h, settled } from "../dom.js";
+import { duration } from "../format.js";
+import { get } from "../net.js";
+import { AllArrows } from "./arrows.js";
+import { Counters } from "./counters.js";
+import { renderer } from "./draw.js";
+import { help } from "./help.js";
+import { keys } from "./keys.js";
+import { names } from "./names.js";
+import { panel } from "./panel.js";
+import { pointer } from "./pointer.js";
+import { Rows } from "./rows.js";
+import { search } from "./search.js";
+import { Selection } from "./selection.js";
+import { splitters } from "./splitters.js";
+import { minimap, ruler } from "./strips.js";
+import { Tiles } from "./tiles.js";
+import { View } from "./view.js";
+
+/**
+ * @param {import("../main.js").App} app
+ * @param {HTMLElement} place
+ * @param {Record<string, string>} values
+ * @returns {Promise<import("../main.js").Page>}
+ */
+export async function timelinePage(app, place, values) {
+  const { trace } = app;
+  let left = false;
+  const canvas = h("canvas", { "aria-hidden": "true" });
+  const content = h("div", { class: "content" });
+  const scroll = h("div", { class: "scroll", tabIndex: 0, role: "application", "aria-label": "Timeline. w and s zoom, a and d pan, . and , go from event to event, ? lists all keys." }, content);
+  const body = h("div", { class: "body" }, canvas, scroll);
+  const redraw = framed(draw);
+  const view = new View(trace.begin_ns, trace.end_ns, moved);
+  const rows = new Rows(trace, values);
+  const tiles = new Tiles(view, wantedLanes, redraw, fail);
+  const paint = renderer(canvas, trace.meanings);
+  const map = minimap(view, trace);
+  const rule = ruler(view, { chosen: (row) => void selection.select(row, true) });
+  const all = new AllArrows(view, rows, redraw);
+  const counters = new Counters(view, rows, redraw);
+  const nameColumn = names(rows, () => {
+    arranged();
+    keep();
+  });
+  const details = panel(trace.meanings, {
+    select: (row) => void selection.select(row, true),
+    show: (begin, end) => view.show(begin, end, 0.9),
+    search: (text) => void finder.set(text),
+  });
+  const selection = new Selection({ view, rows, details, scroll, redraw, changed: () => keep() });
+  const finder = search(view, {
+    changed: (text) => {
+      tiles.searched = text;
+      tiles.refresh();
+      keep();
+    },
+    found: (hits) => map.setHits(hits),
+    select: (row) => selection.select(row, true),
+    selected: () => selection.row,
+    done: () => scroll.focus(),
+  });
+  const settle = settled(() => {
+    keep();
+    void counters.want();
+    if (all.on) void all.want();
+  }, 120);
+
+  const spanText = h("span", { class: "span", "aria-label": "Shown time" });
+  /**
+   * @param {string} label
+   * @param {boolean} on
+   * @param {(on: boolean) => void} does
+   * @param {string} [title]
+   */
+  const toggle = (label, on, does, title) => {
+    const button = h("button", { "aria-pressed": String(on), title, onclick: () => {
+      const now = button.getAttribute("aria-pressed") !== "true";
+      button.setAttribute("aria-pressed", String(now));
+      does(now);
+      redraw();
+    } }, label);
+    return button;
+  };
+  const flowsButton = toggle("All arrows", false, (on) => {
+    all.on = on;
+    void all.want();
+  }, "Arrows from every launch to its device work, and from forward to backward (l)");
+  const overlayButtons = [
+    toggle("Steps", true, (on) => { shows.steps = rule.shows.steps = on; }, "Steps in the ruler and behind the rows"),
+    toggle("Breaks, phases", true, (on) => { shows.breaks = rule.shows.breaks = on; }, "Graph breaks and compile phases"),
+    toggle("Idle", true, (on) => { rows.withIdle = on; rows.layout(); arranged(); }, "Idle time of the devices by cause"),
+    toggle("Counters", true, (on) => { rows.withCounters = on; rows.layout(); arranged(); }, "Memory, queue depth and the file's own counters"),
+  ];
+  const shows = { steps: true, breaks: true };
+  const unhide = h("button", { hidden: true, onclick: () => {
+    rows.hidden.clear();
+    rows.layout();
+    arranged();
+    keep();
+  } }, "");
+  const filter = h("input", { type: "search", placeholder: "Filter tracks", "aria-label": "Filter tracks by name", oninput: () => {
+    rows.filter = filter.value;
+    rows.layout();
+    arranged();
+  } });
+  const helpDialog = help(trace.meanings);
+  const element = h("div", { class: "timeline" },
+    h("div", { class: "bar-tools" }, finder.element, h("div", { class: "right" }, spanText, unhide, h("button", { title: "Show everything (0)", onclick: () => view.all() }, "Fit all"), flowsButton, overlayButtons,
+      h("button", { "aria-label": "Keys and colours", title: "Keys and colours (?)", onclick: () => helpDialog.showModal() }, "?"))),
+    h("div", { class: "strip map" }, h("div", null, "Whole trace"), map.element),
+    h("div", { class: "strip" }, h("div", null, filter), rule.element),
+    body);
+  content.append(nameColumn.pinned, nameColumn.loose);
+  const splits = splitters(element, body, () => resized());
+  element.append(splits.bottom, details.element, helpDialog);
+  fill(place, element);
+
+  /** @type {any} */
+  let overlays = { steps: [], breaks: [], phases: [], idle: [], counters: [] };
+  /** @type {{ begin: number, end: number }[]} */
+  let marks = readMarks(values.marks);
+
+  function wantedLanes() {
+    const found = [];
+    const top = -body.clientHeight, bottom = body.clientHeight * 2;
+    const few = rows.ofLane.size <= 160;
+    for (const [lane, { row, index }] of rows.ofLane) {
+      const y = rows.y(row, scroll.scrollTop) + index * 18;
+      if (few || row.pinned || (y > top && y < bottom)) found.push(lane);
+    }
+    return found.sort((one, other) => one - other);
+  }
+
+  function moved() {
+    if (left) return;
+    redraw();
+    settle();
+  }
+
+  /** Rows were added, removed or moved. */
+  function arranged() {
+    content.style.height = `${rows.pinnedHeight + rows.height}px`;
+    nameColumn.draw();
+    unhide.hidden = !rows.hidden.size;
+    unhide.textContent = `Show ${rows.hidden.size} hidden`;
+    tiles.want();
+    settle();
+    redraw();
+  }
+
+  function resized() {
+    const wide = Math.max(50, scroll.clientWidth - nameColumn.loose.offsetWidth), tall = body.clientHeight;
+    canvas.style.width = `${wide}px`;
+    canvas.style.height = `${tall}px`;
+    for (const strip of [map.element, rule.element]) strip.style.width = `${wide}px`;
+    view.width = wide;
+    paint.resize(wide, tall);
+    redraw();
+    settle();
+  }
+
+  function draw() {
+    if (left) return;
+    tiles.want();
+    spanText.textContent = duration(view.span);
+    paint.draw({
+      view, rows, prepared: tiles.prepared, scroll: scroll.scrollTop,
+      steps: shows.steps ? overlays.steps.map((/** @type {any} */ step) => ({ begin: step.start_ns, end: step.end_ns })) : [],
+      breaks: shows.breaks ? overlays.breaks.map((/** @type {any} */ each) => ({ time: each.time_ns, lane: each.lane })) : [],
+      marks, selected: selection.box, hovered: mouse.hovered, area: selection.areaBox(scroll.scrollTop),
+      arrows: [...all.found, ...selection.arrows], counters: counters.found,
+    });
+    rule.setMarks(marks);
+    rule.draw();
+    map.draw();
+    element.dataset.begin = String(view.begin);
+    element.dataset.end = String(view.end);
+    element.dataset.settled = String(tiles.isSettled);
+  }
+
+  /** @param {unknown} error */
+  function fail(error) {
+    spanText.textContent = error instanceof Error ? error.message : String(error);
+    setTimeout(() => { if (!left) tiles.want(); }, 1000);
+  }
+
+  function keep() {
+    if (left) return;
+    note("timeline", {
+      b: Math.round(view.begin), e: Math.round(view.end), sel: selection.row, area: selection.areaText(), q: finder.text,
+      marks: marks.map((mark) => `${mark.begin}-${mark.end}`).join("~"), ...rows.values(),
+    });
+  }
+
+  function mark() {
+    const interval = selection.interval;
+    if (!interval) return;
+    const same = marks.findIndex((each) => each.begin === interval.begin && each.end === interval.end);
+    if (same >= 0) marks.splice(same, 1);
+    else marks.push(interval);
+    keep();
+    redraw();
+  }
+
+  const mouse = pointer({ scroll, view, rows, tiles, selection, names: () => nameColumn.loose.offsetWidth, redraw });
+  const board = keys(view, {
+    fit: () => selection.fit(),
+    all: () => view.all(),
+    neighbour: (forward) => void selection.neighbour(forward),
+    follow: (forward) => void selection.follow(forward),
+    search: () => finder.focus(),
+    hit: (forward) => void finder.step(forward),
+    mark,
+    clear: () => {
+      if (nameColumn.close()) return;
+      selection.clear();
+    },
+    help: () => helpDialog.showModal(),
+    flows: () => flowsButton.click(),
+  }, () => mouse.time);
+
+  scroll.addEventListener("scroll", redraw);
+  scroll.addEventListener("arranged", arranged);
+  const watch = new ResizeObserver(() => resized());
+  watch.observe(body);
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const restyle = () => {
+    paint.restyle();
+    redraw();
+  };
+  dark.addEventListener("change", restyle);
+  arranged();
+  resized();
+  void map.load().catch(fail);
+  await apply(values);
+  if (!values.sel && !values.track) details.empty();
+
+  app.overlays().then((found) => {
+    if (left) return;
+    overlays = found;
+    rows.addOverlays(found);
+    counters.list = found.counters;
+    rule.setOver(found);
+    map.setOver(found);
+    tiles.refresh();
+    arranged();
+    void counters.want();
+    void map.load().catch(fail);
+    if (selection.row !== null) void selection.select(selection.row, false);
+    else if (!values.b) void windowed();
+  }, fail);
+
+  async function windowed() {
+    const { trace: { window } } = await app.report();
+    if (window && !left) view.show(window.start_ns, window.end_ns, 0.95);
+  }
+
+  /** @param {Record<string, string>} given */
+  async function apply(given) {
+    if (given.b && given.e) view.set(Number(given.b), Number(given.e));
+    if (given.q !== undefined) await finder.set(given.q);
+    if (given.track) {
+      const found = await get("locate", { track: given.track, start: given.at, name: given.name });
+      if (found.row !== null) await selection.select(found.row, true, true);
+      else view.show(Number(given.at), Number(given.at) + Number(given.dur), 0.5);
+    } else if (given.sel) {
+      await selection.select(Number(given.sel), Boolean(given.zoom), Boolean(given.zoom));
+    } else if (given.area) {
+      await app.analysed();
+      await selection.areaFrom(given.area);
+    }
+    if (given.hit) await finder.step(true);
+  }
+
+  // for tests, and for a person with the browser's console
+  Object.assign(globalThis, { kinetoscope: { view, rows, tiles, selection, scroll, marks: () => marks, arrows: () => [...all.found, ...selection.arrows] } });
+  return {
+    moved: (given) => {
+      rows.pins = new Set((given.pins ?? "").split("~").filter(Boolean));
+      marks = given.marks === undefined ? marks : readMarks(given.marks);
+      rows.layout();
+      arranged();
+      void apply(given).catch(fail);
+    },
+    leave: () => {
+      left = true;
+      watch.disconnect();
+      dark.removeEventListener("change", restyle);
+      board.leave();
+      mouse.leave();
+      nameColumn.leave();
+      tiles.flight?.abort.abort();
+    },
+  };
+}
+
+/** @param {string | undefined} text */
+function readMarks(text) {
+  return (text ?? "").split("~").filter(Boolean).map((each) => {
+    const [begin, end] = each.split("-").map(Number);
+    return { begin, end };
+  }).filter((each) => Number.isFinite(each.begin) && Number.isFinite(each.end));
+}

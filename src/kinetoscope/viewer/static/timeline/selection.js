@@ -1,0 +1,184 @@
+// What is selected: a slice, an idle gap, or an area.
+
+import { get, ranges } from "../net.js";
+import { arrows } from "./arrows.js";
+import { LANE } from "./rows.js";
+
+export class Selection {
+  /**
+   * @param {object} parts
+   * @param {import("./view.js").View} parts.view
+   * @param {import("./rows.js").Rows} parts.rows
+   * @param {ReturnType<typeof import("./panel.js").panel>} parts.details
+   * @param {HTMLElement} parts.scroll
+   * @param {() => void} parts.redraw
+   * @param {() => void} parts.changed
+   */
+  constructor({ view, rows, details, scroll, redraw, changed }) {
+    this.view = view;
+    this.rows = rows;
+    this.details = details;
+    this.scroll = scroll;
+    this.redraw = redraw;
+    this.changed = changed;
+    this.turn = 0;
+    /** @type {any} */
+    this.data = null;
+    /** @type {any} */
+    this.gap = null;
+    /** @type {{ begin: number, end: number, rows: string[] } | null} */
+    this.area = null;
+    /** @type {import("./arrows.js").Arrow[]} */
+    this.arrows = [];
+    this.fitted = "";
+  }
+
+  /** @returns {number | null} */
+  get row() {
+    return this.data ? this.data.row : null;
+  }
+
+  /** Where the selected slice or gap is. */
+  get box() {
+    if (this.data) return { lane: this.data.lane, start: this.data.start_ns, end: this.data.end_ns };
+    if (this.gap) return { lane: this.gap.lane, start: this.gap.start_ns, end: this.gap.start_ns + this.gap.dur_ns };
+    return null;
+  }
+
+  /** @returns {{ begin: number, end: number } | null} */
+  get interval() {
+    const box = this.box;
+    if (box) return { begin: box.start, end: box.end };
+    return this.area ? { begin: this.area.begin, end: this.area.end } : null;
+  }
+
+  clear() {
+    this.turn++;
+    this.data = this.gap = this.area = null;
+    this.arrows = [];
+    this.details.empty();
+    this.changed();
+    this.redraw();
+  }
+
+  /**
+   * @param {number} row
+   * @param {boolean} reveal bring it into view
+   * @param {boolean} [close] and zoom to it
+   */
+  async select(row, reveal, close = false) {
+    const mine = ++this.turn;
+    const data = await get("slice", { row });
+    if (mine !== this.turn) return;
+    this.data = data;
+    this.gap = this.area = null;
+    this.arrows = data.flows ? arrows(data.flows, true) : [];
+    this.details.slice(data);
+    if (reveal) this.reveal(close);
+    this.changed();
+    this.redraw();
+  }
+
+  /** @param {any} gap */
+  selectGap(gap) {
+    this.turn++;
+    this.data = this.area = null;
+    this.gap = gap;
+    this.arrows = [];
+    this.details.gap(gap);
+    this.changed();
+    this.redraw();
+  }
+
+  /** @param {boolean} close */
+  reveal(close) {
+    const box = this.box, { view, rows, scroll } = this;
+    if (!box) return;
+    if (!rows.ofLane.has(box.lane)) {
+      const row = rows.all.find((each) => each.lanes.includes(box.lane));
+      if (row) {
+        rows.hidden.delete(row.id);
+        if (rows.isFolded(row) && row.lanes[0] !== box.lane && !rows.toggled.delete(row.id)) rows.toggled.add(row.id);
+        rows.layout();
+        this.scroll.dispatchEvent(new CustomEvent("arranged"));
+      }
+    }
+    const long = box.end - box.start;
+    if (close) view.show(box.start, box.end, long > view.span / 3 ? 0.6 : 0.15);
+    else if (box.start < view.begin || box.start > view.end - view.span * 0.05 || long < view.pixel) {
+      const span = Math.max(Math.min(view.span, Math.max(long, 20) * 60), long * 1.5);
+      view.set((box.start + box.end - span) / 2, (box.start + box.end + span) / 2);
+    }
+    const at = rows.ofLane.get(box.lane);
+    if (!at || at.row.pinned) return;
+    const y = rows.laneY(box.lane, scroll.scrollTop) ?? 0;
+    if (y < rows.pinnedHeight + 4 || y > scroll.clientHeight - 2 * LANE) {
+      scroll.scrollTop += y - scroll.clientHeight / 2;
+    }
+  }
+
+  /** Zoom to the selection; the second time it fills the view. */
+  fit() {
+    const interval = this.interval;
+    if (!interval) return;
+    const name = `${interval.begin}-${interval.end}`;
+    const near = this.fitted === name && Math.abs((interval.begin + interval.end) / 2 - (this.view.begin + this.view.end) / 2) < this.view.span / 50;
+    this.view.show(interval.begin, interval.end, near ? 0.96 : 0.3);
+    this.fitted = near ? "" : name;
+  }
+
+  /** @param {boolean} forward */
+  async neighbour(forward) {
+    if (!this.data) return;
+    const found = await get("neighbour", { row: this.data.row, direction: forward ? "forward" : "back" });
+    if (found.row !== null) await this.select(found.row, true);
+  }
+
+  /** @param {boolean} forward */
+  async follow(forward) {
+    const row = this.row;
+    const found = this.arrows.find((arrow) => (forward ? arrow.source : arrow.target) === row);
+    if (found) await this.select(forward ? found.target : found.source, true);
+  }
+
+  /**
+   * @param {number} begin
+   * @param {number} end
+   * @param {import("./rows.js").Row[]} rows
+   */
+  async selectArea(begin, end, rows) {
+    const mine = ++this.turn;
+    this.data = this.gap = null;
+    this.arrows = [];
+    this.area = { begin: Math.round(begin), end: Math.max(Math.round(end), Math.round(begin) + 1), rows: rows.map((row) => row.id) };
+    this.changed();
+    this.redraw();
+    const tracks = [...new Set(rows.map((row) => row.track).filter((track) => track !== null))].sort((one, other) => one - other);
+    const data = await get("area", { begin: this.area.begin, end: this.area.end, tracks: ranges(tracks) });
+    if (mine === this.turn) this.details.area(data);
+  }
+
+  areaText() {
+    return this.area ? `${this.area.begin}-${this.area.end}-${this.area.rows.join("~")}` : null;
+  }
+
+  /** @param {string} text */
+  async areaFrom(text) {
+    const found = /^(\d+)-(\d+)-(.*)$/.exec(text);
+    if (!found) return;
+    const ids = new Set(found[3].split("~"));
+    await this.selectArea(Number(found[1]), Number(found[2]), this.rows.all.filter((row) => ids.has(row.id)));
+  }
+
+  /** @param {number} scroll */
+  areaBox(scroll) {
+    const { area, rows } = this;
+    if (!area) return null;
+    const ids = new Set(area.rows);
+    const inside = rows.shown.filter((row) => ids.has(row.id));
+    if (!inside.length) return null;
+    const tops = inside.map((row) => rows.y(row, scroll));
+    const bottoms = inside.map((row) => rows.y(row, scroll) + row.height);
+    return { begin: area.begin, end: area.end, top: Math.min(...tops), bottom: Math.max(...bottoms) };
+  }
+}
