@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 
 import pytest
@@ -18,6 +20,7 @@ def chromium() -> str | None:
     return next(filter(None, map(shutil.which, _CHROMIUM_NAMES)), None)
 
 
+_FILE = re.compile(r"\S+/\S+\.(?:json|gz|zip)\b")
 _INSTALLED: Mapping[str, Callable[[], bool]] = {
     "torch": lambda: importlib.util.find_spec("torch") is not None,
     "chromium": lambda: chromium() is not None,
@@ -45,6 +48,17 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
             report.outcome = "failed"
             report.longrepr = f"{reason}; CI runs every test"
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Why tests were skipped, in a few lines."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        # one line for all that lack a file of the same place
+        reasons[_FILE.sub("a file", reason.removeprefix("Skipped: "))] += 1
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} skipped: {reason}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -24,11 +24,6 @@ def lint(directory: Path, source: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.fixture(autouse=True)
-def _linter() -> None:
-    pytest.importorskip("importlinter", reason="import-linter comes with the dev extra")
-
-
 def test_imports_go_down_the_layers() -> None:
     done = lint(ROOT, ROOT / "src")
     assert done.returncode == 0, done.stdout + done.stderr
