@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 
 import pytest
+from hypothesis import settings
 
 IN_CI = os.environ.get("CI") == "true"
 _CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -19,6 +20,10 @@ def chromium() -> str | None:
     """The browser that browser tests drive."""
     return next(filter(None, map(shutil.which, _CHROMIUM_NAMES)), None)
 
+
+# A busy machine is no failure; and CI says the same about the same code each time.
+settings.register_profile("project", deadline=None, derandomize=IN_CI)
+settings.load_profile("project")
 
 _FILE = re.compile(r"\S+/\S+\.(?:json|gz|zip)\b")
 _INSTALLED: Mapping[str, Callable[[], bool]] = {
