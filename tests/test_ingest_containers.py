@@ -15,6 +15,7 @@ import sys
 import tarfile
 import threading
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ import pytest
 
 from kinetoscope.errors import InputError, KinetoscopeError, NotATraceError
 from kinetoscope.ingest import find_sources, load, load_source
+from kinetoscope.ingest.text import EndsEarlyError
+from kinetoscope.ingest.unpack import gunzip
 from kinetoscope.trace import Trace
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX system")
@@ -289,6 +292,16 @@ def test_damage_anywhere_is_never_a_crash_nor_silent(tmp_path: Path, name: str, 
             continue
         told += any(trace.warnings for trace in traces)
     assert told >= (12 if name != "tgz" else 9)  # a tar file has no checksum of its members
+
+
+def test_a_cut_gzip_gives_all_the_text_that_is_there() -> None:
+    data = gzip.compress(b"a" * 300_000 + b"xyz" * 50_000 + bytes(200_000), 9)
+    for cut in range(60, len(data) - 8, 11):
+        found = b""
+        with pytest.raises(EndsEarlyError):
+            for block in gunzip(io.BytesIO(data[:cut]), "t"):
+                found += block
+        assert found == zlib.decompressobj(31).decompress(data[:cut])
 
 
 def test_a_wrong_checksum_of_a_gzip_is_noticed(tmp_path: Path) -> None:

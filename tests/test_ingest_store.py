@@ -19,6 +19,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -275,14 +276,13 @@ def test_without_inodes_the_blocks_are_always_looked_at(
     path: Path, cache: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settle(path, monkeypatch)
-    real = os.stat
+    real = store.Stamp.of
 
-    def odd(where: Any, *args: Any, **options: Any) -> os.stat_result:
-        found = list(real(where, *args, **options))
-        found[1] = 0
-        return os.stat_result(found)
+    def without(file: Path) -> store.Stamp:
+        found = real(file)
+        return store.Stamp(msgspec.structs.replace(found.stat, inode=0), found.seen_ns)
 
-    monkeypatch.setattr(store.os, "stat", odd)
+    monkeypatch.setattr(store.Stamp, "of", staticmethod(without))
     load(str(path))
     load(str(path))
     assert len(reads) == 1
@@ -408,7 +408,7 @@ def test_a_full_disk_leaves_nothing(path: Path, cache: Path, monkeypatch: pytest
             return super().write(data) or 0
 
     def opened(name: Any, mode: str) -> Any:
-        return Full(name, mode) if "w" in mode else io.open(name, mode)
+        return (Full if "w" in mode else open)(name, mode)
 
     monkeypatch.setattr(store, "open", opened, raising=False)
     with pytest.raises(OSError, match="No space"):
