@@ -124,9 +124,8 @@ def _skipped(facts: LogFacts, site: LogBreakSite) -> Finding:
     cause = f" at {_short(site.cause_file)}:{site.cause_line}" if site.cause_line is not None else ""
     gave_up = f" ({why.words})" if why is not None else ""
     text = [
-        f"{function} ({_short(site.file)}:{site.line}) runs eagerly from start to end, and leaves no"
-        " compiled region"
-        f" in a trace: {family.words}{cause}{gave_up}.",
+        f"{function} ({_short(site.file)}:{site.line}) runs eagerly and has no compiled region of its own:"
+        f" {family.words}{cause}{gave_up}.",
         *_excerpts([site]),
     ]
     families = [family] if why is None or why.name == family.name else [why, family]

@@ -122,7 +122,10 @@ _RULES: tuple[tuple[Family, tuple[_Test, ...]], ...] = (
         _PRINT,
         (
             _ids("gb0291"),
-            _says(r"builtin (operator )?`?(print|breakpoint)\b|BuiltinVariable\(print\)|logging|\bwarn"),
+            _says(
+                r"builtin (operator )?`(print|breakpoint|_?warnings\.warn)\b"
+                r"|BuiltinVariable\(print\)|logging\."
+            ),
         ),
     ),
     (_ITEM, (_ids("gb0124", "gb0109"), _says(r"\.item\(\)|\.tolist\(\)|scalar_outputs|_local_scalar_dense"))),
@@ -170,13 +173,16 @@ def skip_family_of(site: LogBreakSite, *, inside_callee: bool = False) -> Family
     """Why a break gave up the whole function; None where the log does not say.
 
     ``inside_callee``: the break is in a function that the given-up one was running. Dynamo leaves a plain
-    callee to run on its own, so without another cause that function is a generator.
+    callee to run on its own, so without another cause that function is a generator. Where the log says only
+    that the function could not be continued, a with or try block is around the break: loops are named.
     """
     text = site.skip_reason or ""
     for family, tests in _SKIP_RULES:
         if any(test(site, text) for test in tests):
             return family
-    return _GENERATOR if inside_callee and not text else None
+    if text:
+        return None
+    return _GENERATOR if inside_callee else _BLOCK
 
 
 def page_of(gb_id: str | None) -> str | None:
