@@ -72,6 +72,9 @@ def by_category(links: Links) -> UInt8:
     on_cpu = (c.category == Category.CPU_OP) | (c.category == Category.USER_ANNOTATION)
     on_cpu |= c.category == Category.OTHER
     found[on_cpu & marked(marks, c.name, _MACHINERY)] = NUMBER["region"]
+    # the autograd engine's frame around a node: what it does stands inside
+    engine = links.trace.names.where(lambda name: name.startswith("autograd::engine::"))
+    found[on_cpu & engine[c.name]] = NUMBER["annotation"]
     found[on_cpu & marked(marks, c.name, Mark.PHASE | Mark.PHASE_DATA)] = NUMBER["compile"]
     found[c.is_call & marked(marks, c.name, Mark.SYNC)] = NUMBER["sync"]
     found[c.is_device & marked(marks, c.name, Mark.COLLECTIVE)] = NUMBER["communication"]

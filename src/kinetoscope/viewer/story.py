@@ -10,7 +10,8 @@ from kinetoscope.link.devices import DeviceEvents
 from kinetoscope.link.intervals import merged, union_ns
 from kinetoscope.render import headline, units, words
 from kinetoscope.schema import Report
-from kinetoscope.trace import Int64
+from kinetoscope.trace import Category, Int64
+from kinetoscope.viewer import tracks
 from kinetoscope.viewer.area import statistics
 from kinetoscope.viewer.meaning import MEANINGS, NUMBER
 from kinetoscope.viewer.timeline import Timeline
@@ -22,13 +23,16 @@ _HOST_BOUND, _DEVICE_BOUND = 0.5, 0.9
 _COMPILING = 0.3
 #: causes of idle time that get a part of their own
 _CAUSES = 8
+_THREADS = 2
 
 
 def overview(timeline: Timeline, analysis: Analysis) -> dict[str, Any]:
     """Everything of the overview page that is not in the report already."""
     window = _window(timeline, analysis)
     begin, end, steps, of = window
-    bars = [_cpu_bar(timeline, analysis, begin, end, steps)]
+    bars = [
+        _cpu_bar(timeline, analysis, track, begin, end, steps) for track in _threads(timeline, begin, end)
+    ]
     if analysis.links.devices and analysis.report.kernels is not None:
         bars.insert(0, _device_bar(analysis, begin, end, steps))
     return {
@@ -36,7 +40,7 @@ def overview(timeline: Timeline, analysis: Analysis) -> dict[str, Any]:
         "of": of,
         "begin_ns": begin,
         "end_ns": end,
-        "bars": [bar for bar in bars if bar is not None],
+        "bars": bars,
     }
 
 
@@ -140,26 +144,29 @@ def _idle_label(cause: str) -> str:
     return "Idle" if cause == "unknown" else f"Idle: {cause.replace('_', ' ')}"
 
 
-def _cpu_bar(
-    timeline: Timeline, analysis: Analysis, begin: int, end: int, steps: int
-) -> dict[str, Any] | None:
-    """Where the time of the busiest CPU thread goes: each moment belongs to the innermost slice."""
+def _threads(timeline: Timeline, begin: int, end: int) -> list[int]:
+    """The CPU threads with most work in the window, at most two, in the order of the timeline."""
     trace, c = timeline.trace, timeline.trace.columns
-    threads = {strip.track: strip.slices for strip in timeline.strips if strip.kind == "work"}
-    if not threads:
-        return None
-    best, busiest = -1, None
-    for track in threads:
-        about = trace.track_list[track]
+    covered: dict[int, int] = {}
+    for row in tracks.rows(timeline):
+        if row.kind != "cpu" or row.strip != "work":
+            continue
+        about = trace.track_list[row.track]
         rows = slice(about.first, about.last)
-        top = (c.depth[rows] == 0) & c.is_cpu[rows]
+        top = (c.depth[rows] == 0) & c.is_cpu[rows] & (c.category[rows] != Category.PYTHON)
         start = np.maximum(c.start_ns[rows][top], begin)
-        covered = union_ns(*merged(start, np.minimum(c.end_ns[rows][top], end)))
-        if covered > best:
-            best, busiest = covered, track
-    assert busiest is not None
+        covered[row.track] = union_ns(*merged(start, np.minimum(c.end_ns[rows][top], end)))
+    busiest = sorted(covered, key=lambda track: -covered[track])[:_THREADS]
+    return [track for track in covered if track in busiest and (covered[track] or len(busiest) == 1)]
+
+
+def _cpu_bar(
+    timeline: Timeline, analysis: Analysis, track: int, begin: int, end: int, steps: int
+) -> dict[str, Any]:
+    """Where the time of a CPU thread goes: each moment belongs to the innermost slice."""
+    trace = timeline.trace
     python = NUMBER["python"]
-    spent = statistics(trace, analysis.meaning, [busiest], begin, end)["by_meaning"]
+    spent = statistics(trace, analysis.meaning, [track], begin, end)["by_meaning"]
     parts = [
         _part(MEANINGS[each["meaning"]][0], each["meaning"], MEANINGS[each["meaning"]][1], each["self_ns"])
         for each in sorted(spent, key=lambda each: -each["self_ns"])
@@ -169,9 +176,8 @@ def _cpu_bar(
     rest = total - sum(part["ns"] for part in parts)
     if rest > 0:
         parts.append(_part("rest", NUMBER["other"], "Python between them, or nothing", rest))
-    name = " ".join(
-        (trace.track_list[busiest].thread_name or f"thread {trace.track_list[busiest].tid}").split()
-    )
+    about = trace.track_list[track]
+    name = " ".join((about.thread_name or f"thread {about.tid}").split())
     return _bar(f"CPU, {name}", "cpu", parts, max(total, sum(part["ns"] for part in parts)), steps)
 
 

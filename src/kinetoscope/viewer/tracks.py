@@ -115,4 +115,6 @@ def _thread(track: Track, kind: str) -> str:
         return name
     if kind == "device":
         return f"stream {track.tid}"
-    return f"thread {track.tid}" if kind == "cpu" else f"{track.pid} / {track.tid}".strip(" /") or "(no name)"
+    if kind == "cpu":
+        return f"thread {track.tid}"
+    return f"process {track.pid}, thread {track.tid}" if str(track.pid) else "(no name)"

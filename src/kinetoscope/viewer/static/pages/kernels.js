@@ -30,7 +30,7 @@ export async function kernelsPage(app, place, values) {
       { title: "Kernel", class: "name mono", value: (row) => row.short, show: (row) => [
         h("span", { class: `swatch m-${data.meanings[row.meaning]}` }),
         h("a", { href: link("timeline", { sel: row.row, zoom: 1 }), title: `${row.name}: show its longest run` }, row.short),
-        row.source.length ? h("span", { class: "quiet source" }, row.source.map((/** @type {any} */ line) => line.where).join(", ")) : null] },
+        row.source.length ? h("span", { class: "quiet source" }, sources(row.source)) : null] },
       { title: "Who wrote it", value: (row) => row.origin, show: (row) => row.replay ? `${row.origin}, replayed` : row.origin },
       { title: "Kind", value: (row) => row.kind },
       { title: "Runs", number: true, value: (row) => row.count, show: (row) => count(row.count) },
@@ -77,6 +77,12 @@ export async function kernelsPage(app, place, values) {
     shown.element));
   apply();
   return {};
+}
+
+/** @param {{ where: string }[]} lines */
+function sources(lines) {
+  const places = lines.map((line) => line.where.split("/").pop() ?? line.where);
+  return `${places.slice(0, 3).join(", ")}${places.length > 3 ? ` and ${places.length - 3} more` : ""}`;
 }
 
 /** @param {any} row */

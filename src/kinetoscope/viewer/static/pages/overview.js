@@ -19,7 +19,7 @@ export async function overviewPage(app, place) {
   fill(
     place,
     h("article", { class: "overview" },
-      h("h1", null, story.sentence),
+      h("h1", null, kept(story.sentence)),
       warnings(report),
       h("section", { "aria-labelledby": "time" },
         h("h2", { id: "time" }, "Where a step's time goes ", h("span", { class: "quiet" }, story.of)),
@@ -30,6 +30,12 @@ export async function overviewPage(app, place) {
   );
   return {};
 }
+
+/**
+ * Numbers stay with their units where a line breaks.
+ * @param {string} text
+ */
+const kept = (text) => text.replace(/(\d) (ns|us|ms|s|%)(?!\w)/g, "$1\u00a0$2");
 
 /** @param {any} report */
 function warnings(report) {
@@ -111,7 +117,7 @@ function card(finding) {
       h("span", { class: "severity" }, finding.severity),
       h("h3", null, finding.title),
       h("span", { class: "code mono" }, finding.code)),
-    h("dl", { class: "figures" },
+    finding.cost_ns_per_step === null && !saving ? null : h("dl", { class: "figures" },
       h("div", null, h("dt", null, "costs a step"), h("dd", { class: "num" }, finding.cost_ns_per_step === null ? "unknown" : duration(finding.cost_ns_per_step), finding.share !== null ? h("span", { class: "quiet" }, ` ${share(finding.share)}`) : null)),
       h("div", null, h("dt", null, "a fix saves"), h("dd", { class: "num" }, saving ? duration(saving.best) : "not known", saving ? h("span", { class: "quiet" }, ` (${duration(saving.low)} to ${duration(saving.high)})`) : null))),
     h("p", null, finding.detail),

@@ -30,7 +30,7 @@ export async function queryPage(app, place, values) {
   const runButton = h("button", { class: "main", onclick: () => void run() }, "Run");
   const csvButton = h("button", { disabled: true, onclick: download }, "Download CSV");
   const said = h("p", { class: "quiet", role: "status" });
-  const result = h("div", { class: "table", role: "region", "aria-label": "Result", tabIndex: 0 });
+  const result = h("div", { class: "table", role: "region", "aria-label": "Result", tabIndex: 0 }, h("p", { class: "hint" }, "Rows appear here once a query has run."));
   const tables = h("div", { class: "schema" });
   /** @type {any} */
   let answer = null;

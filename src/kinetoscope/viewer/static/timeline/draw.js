@@ -292,7 +292,7 @@ export function renderer(canvas, meanings) {
     context.lineWidth = 1.25;
     for (const strong of [false, true]) {
       context.strokeStyle = context.fillStyle = strong ? colors.at("ink") : colors.at("quiet");
-      context.globalAlpha = strong ? 0.95 : 0.5;
+      context.globalAlpha = strong ? 0.95 : Math.max(0.12, Math.min(0.5, 120 / scene.arrows.length));
       context.beginPath();
       /** @type {[number, number, number][]} */
       const heads = [];

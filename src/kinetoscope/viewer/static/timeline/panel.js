@@ -16,7 +16,8 @@ export function panel(meanings, does) {
 
   function empty() {
     turn++;
-    fill(element, h("p", { class: "hint" }, "Click an event for its details. Drag over an area for statistics of what is in it. ", h("kbd", null, "?"), " lists the keys."), said);
+    fill(element, h("p", { class: "hint" }, "Click an event for its details. Drag over an area for statistics of what is in it. ", h("kbd", null, "?"), " lists the keys."),
+      h("ul", { class: "colors" }, meanings.map(({ key, label }) => h("li", null, h("span", { class: `swatch m-${key}` }), label)), h("li", null, h("span", { class: "diamond" }), "Graph break")), said);
     said.textContent = "Nothing is selected";
   }
 

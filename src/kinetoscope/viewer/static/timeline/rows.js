@@ -1,5 +1,7 @@
 // The rows of the timeline: which are there, in which order and how tall.
 
+import { bytes } from "../format.js";
+
 export const LANE = 18;
 const HEADER = 22;
 const GAP = 5;
@@ -16,6 +18,7 @@ const COUNTER = 40;
  * @property {number | null} counter
  * @property {string} unit
  * @property {number} slices
+ * @property {string} most highest value of a counter, in words
  * @property {boolean} foldable
  * @property {number} top in the scrolled content (pinned: from the top of the view)
  * @property {number} height
@@ -53,7 +56,7 @@ export class Rows {
   addOverlays(overlays) {
     /** @type {Row[]} */
     const rows = [];
-    const blank = { counter: null, unit: "", top: 0, height: 0, pinned: false, foldable: false };
+    const blank = { counter: null, unit: "", most: "", top: 0, height: 0, pinned: false, foldable: false };
     const idleOf = new Map();
     for (const idle of overlays?.idle ?? []) {
       const first = this.trace.rows.find((/** @type {any} */ row) => row.kind === "device" && idle.tracks.includes(row.track));
@@ -69,7 +72,7 @@ export class Rows {
       rows.push({ ...blank, id: row.id, kind: "lanes", label: row.name, process: row.process, lanes, track: row.track, slices: row.slices, foldable: lanes.length > 1 });
     }
     for (const counter of overlays?.counters ?? []) {
-      rows.push({ ...blank, id: `counter/${counter.name}`, kind: "counter", label: counter.name, process: "Counters", lanes: [], track: null, counter: counter.id, unit: counter.unit, slices: counter.samples });
+      rows.push({ ...blank, id: `counter/${counter.name}`, kind: "counter", label: counter.name, process: "Counters", lanes: [], track: null, counter: counter.id, unit: counter.unit, most: `up to ${counter.unit === "B" ? bytes(counter.max) : counter.max.toLocaleString("en-US")}`, slices: counter.samples });
     }
     this.all = rows;
     this.layout();

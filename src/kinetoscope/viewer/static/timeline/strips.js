@@ -143,13 +143,13 @@ export function minimap(view, trace) {
 }
 
 /**
- * The lanes that stand for the whole: the outermost of the busiest CPU threads and of the device streams.
+ * The lanes that stand for the whole: the outermost of the busiest CPU threads and of the device streams, as the page orders them.
  * @param {any[]} rows
  */
 function pick(rows) {
   /** @param {string} kind @param {number} most */
   const best = (kind, most) => rows.filter((row) => row.kind === kind && row.strip !== "other" && row.strip !== "python")
-    .sort((one, other) => other.slices - one.slices).slice(0, most).map((row) => ({ lane: row.first }));
+    .slice(0, most).map((row) => ({ lane: row.first }));
   const device = best("device", 1);
   return [...best("cpu", device.length ? 1 : 2), ...device];
 }
@@ -159,7 +159,7 @@ function pick(rows) {
  * @param {{ chosen: (row: number) => void }} does
  */
 export function ruler(view, does) {
-  const height = 40;
+  const height = 47;
   const canvas = h("canvas", { "aria-hidden": "true" });
   /** @type {Over} */
   let over = { steps: [], breaks: [], phases: [] };
@@ -190,11 +190,11 @@ export function ruler(view, does) {
         const x0 = Math.max(0, view.x(each.start_ns)), x1 = Math.min(width, view.x(each.end_ns));
         if (x1 - x0 < 0.5) return;
         context.fillStyle = at(number % 2 ? "raised" : "line");
-        context.fillRect(x0, 22, x1 - x0 - 0.5, 17);
+        context.fillRect(x0, 21, x1 - x0 - 0.5, 14);
         context.fillStyle = at("ink");
         const text = `${each.name}  ${duration(each.end_ns - each.start_ns)}`;
-        if (context.measureText(text).width < x1 - x0 - 12) context.fillText(text, x0 + 8, 31);
-        else if (context.measureText(each.name).width < x1 - x0 - 12) context.fillText(each.name, x0 + 8, 31);
+        if (context.measureText(text).width < x1 - x0 - 12) context.fillText(text, x0 + 6, 28.5);
+        else if (context.measureText(each.name).width < x1 - x0 - 12) context.fillText(each.name, x0 + 6, 28.5);
       });
     }
     if (shows.breaks) {
@@ -202,17 +202,17 @@ export function ruler(view, does) {
         const x0 = view.x(phase.start_ns), x1 = view.x(phase.end_ns);
         if (x1 < 0 || x0 > width) continue;
         context.fillStyle = at("c-compile");
-        context.fillRect(x0, 35, Math.max(1, x1 - x0), 4);
+        context.fillRect(x0, 37, Math.max(1, x1 - x0), 8);
       }
       context.fillStyle = at("c-break");
       for (const each of over.breaks) {
         const x = view.x(each.time_ns);
         if (x < -5 || x > width + 5) continue;
         context.beginPath();
-        context.moveTo(x, 23);
-        context.lineTo(x + 4, 28);
-        context.lineTo(x, 33);
-        context.lineTo(x - 4, 28);
+        context.moveTo(x, 36);
+        context.lineTo(x + 5, 41);
+        context.lineTo(x, 46);
+        context.lineTo(x - 5, 41);
         context.fill();
       }
     }
@@ -223,7 +223,7 @@ export function ruler(view, does) {
   /** @param {MouseEvent} event */
   const breakAt = (event) => {
     const x = event.clientX - canvas.getBoundingClientRect().left, y = event.clientY - canvas.getBoundingClientRect().top;
-    return y < 22 || !shows.breaks ? undefined : over.breaks.find((each) => Math.abs(view.x(each.time_ns) - x) < 6);
+    return y < 34 || !shows.breaks ? undefined : over.breaks.find((each) => Math.abs(view.x(each.time_ns) - x) < 6);
   };
   canvas.addEventListener("mousemove", (event) => {
     const found = breakAt(event);
