@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from kinetoscope.errors import NotATraceError
 from kinetoscope.ingest.assemble import Body
 from kinetoscope.ingest.reader import Reading
+from kinetoscope.ingest.text import shown
 from kinetoscope.schema import DeviceKind
 from kinetoscope.trace import Category, Device, Info, TraceWarning
 
 _NOTES: Mapping[str, str] = {
-    "repaired-escape": "illegal escapes in strings were read as plain backslashes",
-    "repaired-number": "values that are not JSON (nan, inf, N/A) were read as null",
-    "repaired-control-character": "control characters in strings were kept as escapes",
-    "repaired-utf8": "bytes that are not UTF-8 were replaced",
-    "repaired-quotes": "unescaped quotes in names were repaired",
-    "event-lost": "events were too broken to read and are missing",
-    "header-damaged": "the header before the events is broken and was left out",
-    "string-timestamp": "times written as strings were read as numbers",
-    "not-an-object": "entries of traceEvents that are no events were left out",
+    "repaired-escape": "backslashes that JSON does not allow (Windows paths) were kept as they are",
+    "repaired-number": "values that are not JSON (nan, inf, N/A) count as not given",
+    "repaired-control-character": "control characters inside names or arguments were kept as escapes",
+    "repaired-utf8": "bytes that are not UTF-8 were replaced in names or arguments",
+    "repaired-quotes": "names with quotes that are not escaped were read to where the event goes on",
+    "event-lost": "events were too broken to read; no number here includes them",
+    "header-damaged": "what the file says of devices and versions is broken, and was left out",
+    "string-timestamp": "times are written as strings; they were read as numbers, to the last digit",
+    "not-an-object": "entries among the events are no events, and were left out",
     "no-timestamp": "events without a readable time were left out",
-    "phase-missing": "entries without a phase (ph) were left out",
+    "phase-missing": "entries among the events do not say what they are (no ph), and were left out",
 }
-_RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_ ]?(\d+)", re.IGNORECASE)
+#: what stands for an entry that is no event, which has a note already
+_NO_EVENT = "phase-?"
+_RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_ ]?(\d{1,7})(?!\d)", re.IGNORECASE)
 
 
 def describe(path: str, reading: Reading, *, ends_early: str | None) -> Info:
@@ -38,22 +41,25 @@ def describe(path: str, reading: Reading, *, ends_early: str | None) -> Info:
     """
     header, body = reading.header, reading.body
     _refuse_others(header, body)
-    warnings = [*body.warnings, *(_note(code, count) for code, count in sorted(reading.notes.items()))]
+    notes = sorted((code, count) for code, count in reading.notes.items() if code != _NO_EVENT)
+    warnings = [*body.warnings, *(_note(code, count) for code, count in notes)]
     if not reading.complete:
-        why = ends_early or "the end of the file is missing"
+        why = ends_early or "the end of the file is missing or damaged"
         warnings.insert(
             0, TraceWarning("truncated", f"PARTIAL: {why}; the report covers what came before", 1)
         )
     rank, world_size = _rank(header)
     if rank is None and (found := _RANK_IN_NAME.search(_basename(path))) is not None:
         rank = int(found.group(1))
-        warnings.append(TraceWarning("rank-from-name", f"rank {rank} was taken from the file's name", 1))
+        warnings.append(
+            TraceWarning("rank-from-name", f"rank {rank} was taken from the file's name; the trace has none")
+        )
     if body.tracks and any(track.pid in ("CPU functions", "CUDA functions") for track in body.tracks):
         warnings.append(
             TraceWarning(
                 "legacy-format",
-                "a torch.autograd.profiler export: it has no launches, streams or compiled regions; "
-                "use torch.profiler to see them",
+                "this is an export of torch.autograd.profiler: it has no launches, streams or compiled "
+                "regions; use torch.profiler to see them",
             )
         )
     stacks = int((body.slices.category == Category.PYTHON).sum())
@@ -63,7 +69,7 @@ def describe(path: str, reading: Reading, *, ends_early: str | None) -> Info:
             TraceWarning(
                 "with-stack",
                 f"Python stack events are {share:.0f} % of the complete events; recording them (with_stack) "
-                "slows small operators",
+                "makes small operators up to 2.5 times slower than they are without",
                 stacks,
             )
         )
@@ -73,12 +79,12 @@ def describe(path: str, reading: Reading, *, ends_early: str | None) -> Info:
         events=body.events,
         complete_events=len(body.slices),
         complete=reading.complete,
-        device_kind=_device_kind(header, body),
+        device_kind=_device_kind(reading),
         devices=_devices(header),
         versions=_versions(header),
         rank=rank,
         world_size=world_size,
-        base_time_ns=base if isinstance(base, int) and not isinstance(base, bool) else None,
+        base_time_ns=base if _is_number(base) else None,
         header=header,
         warnings=tuple(warnings),
     )
@@ -88,7 +94,9 @@ def _note(code: str, count: int) -> TraceWarning:
     if code in _NOTES:
         return TraceWarning(code, _NOTES[code], count)
     return TraceWarning(
-        "phase-unknown", f"events of phase {code.removeprefix('phase-')!r} were left out", count
+        "phase-unknown",
+        f"events of phase {code.removeprefix('phase-')!a}, of which no use is made, were left out",
+        count,
     )
 
 
@@ -104,13 +112,15 @@ def _refuse_others(header: Mapping[str, Any], body: Body) -> None:
         raise NotATraceError("this looks like a JAX/XLA (XProf) trace, not a torch.profiler trace")
     if "schemaVersion" in header or "deviceProperties" in header or "distributedInfo" in header:
         return
-    cats = ", ".join(sorted({cat for cat in body.cats if cat})[:6]) or "none"
+    cats = ", ".join(shown(cat[:40]) for cat in sorted({cat for cat in body.cats if cat})[:6]) or "none"
     raise NotATraceError(
         f"a Chrome trace, but not from torch.profiler: no event category is known (found: {cats})"
     )
 
 
-def _device_kind(header: Mapping[str, Any], body: Body) -> DeviceKind | None:
+def _device_kind(reading: Reading) -> DeviceKind | None:
+    """What ran the program: events decide, and the header only where they do not tell."""
+    header, body = reading.header, reading.body
     category = body.slices.category
     has_device_work = bool((category >= Category.KERNEL).any())
     cats = {cat.lower() for cat in body.cats}
@@ -126,21 +136,21 @@ def _device_kind(header: Mapping[str, Any], body: Body) -> DeviceKind | None:
         return "rocm"
     if any(name.startswith(("acl", "Node@launch")) for name in called) or any("npu" in cat for cat in cats):
         return "npu"
-    if called or any(key.startswith(("cuda_", "cupti_")) for key in header):
-        if has_device_work or called:
-            return "cuda"
-    elif has_device_work:
-        properties = header.get("deviceProperties")
-        if not isinstance(properties, list) or properties:
-            return "cuda"
-    return "cpu" if bool((category == Category.CPU_OP).any()) and not has_device_work else None
+    properties = header.get("deviceProperties")
+    has_devices = not isinstance(properties, list) or bool(properties)  # the list came late: unknown
+    says_cuda = any(key.startswith(("cuda_", "cupti_")) for key in header)
+    if called or (has_device_work and (says_cuda or has_devices)):
+        return "cuda"
+    # what a cut file does not hold any more may well have been device work
+    cut = not reading.complete and (says_cuda or bool(properties))
+    return "cpu" if bool((category == Category.CPU_OP).any()) and not has_device_work and not cut else None
 
 
 def _devices(header: Mapping[str, Any]) -> tuple[Device, ...]:
     properties = header.get("deviceProperties")
     found = []
     for entry in properties if isinstance(properties, list) else []:
-        if isinstance(entry, dict) and isinstance(entry.get("id"), int):
+        if isinstance(entry, dict) and _is_number(entry.get("id")):
             name = entry.get("name")
             found.append(Device(entry["id"], name if isinstance(name, str) and name else None))
     return tuple(found)
@@ -178,9 +188,13 @@ def _rank(header: Mapping[str, Any]) -> tuple[int | None, int | None]:
         return None, None
     rank, world = about.get("rank"), about.get("world_size")
     return (
-        rank if isinstance(rank, int) and rank >= 0 else None,
-        world if isinstance(world, int) and world > 0 else None,
+        rank if _is_number(rank) and rank >= 0 else None,
+        world if _is_number(world) and world > 0 else None,
     )
+
+
+def _is_number(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _basename(path: str) -> str:

@@ -146,8 +146,13 @@ def closings(text: bytes, *, is_array: bool) -> Iterator[tuple[bytes, Mapping[st
         except (ValueError, RecursionError):
             continue
         close = _skip(tail, end)
-        if tail[close : close + 1] == ",":  # a comma after the last event
+        while tail[close : close + 1] == ",":  # entries that do not look like events: {} and others
             close = _skip(tail, close + 1)
+            try:
+                _, end = _DECODER.raw_decode(tail, close)
+            except (ValueError, RecursionError):  # a comma after the last event
+                break
+            close = _skip(tail, end)
         if tail[close : close + 1] == "]":
             trailer = parse_trailer(text[start + close + 1 :], is_array=is_array)
             if trailer is not None or number < 2:
