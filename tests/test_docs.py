@@ -178,6 +178,13 @@ def test_every_page_is_reached_from_the_index(page: Path) -> None:
         assert f"({page.name})" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 
 
+def test_what_the_first_report_takes_up_is_in_the_sample() -> None:
+    text = (ROOT / "docs" / "first-report.md").read_text(encoding="utf-8")
+    codes = set(re.findall(r"^(?:Take|Or) `([a-z-]+)`:", text, re.MULTILINE))
+    assert len(codes) == 2
+    assert codes <= {finding.code for finding in docs.sample_report().findings}
+
+
 def test_every_cause_of_idle_time_and_every_finding_has_its_words() -> None:
     idle = (ROOT / "docs" / "idle.md").read_text(encoding="utf-8")
     for cause in CAUSES:
