@@ -223,6 +223,9 @@ export async function timelinePage(app, place, values) {
     flows: () => flowsButton.click(),
   }, () => mouse.time);
 
+  // for tests, and for a person with the browser's console
+  const handle = { ready: false, view, rows, tiles, selection, scroll, marks: () => marks, arrows: () => [...all.found, ...selection.arrows] };
+  Object.assign(globalThis, { kinetoscope: handle });
   scroll.addEventListener("scroll", redraw);
   scroll.addEventListener("arranged", arranged);
   const watch = new ResizeObserver(() => resized());
@@ -237,12 +240,12 @@ export async function timelinePage(app, place, values) {
   resized();
   void map.load().catch(fail);
   await apply(values);
-  if (!values.sel && !values.track) details.empty();
 
   app.overlays().then((found) => {
     if (left) return;
     overlays = found;
     rows.addOverlays(found);
+    handle.ready = true;
     counters.list = found.counters;
     rule.setOver(found);
     map.setOver(found);
@@ -276,8 +279,6 @@ export async function timelinePage(app, place, values) {
     if (given.hit) await finder.step(true);
   }
 
-  // for tests, and for a person with the browser's console
-  Object.assign(globalThis, { kinetoscope: { view, rows, tiles, selection, scroll, marks: () => marks, arrows: () => [...all.found, ...selection.arrows] } });
   return {
     moved: (given) => {
       rows.pins = new Set((given.pins ?? "").split("~").filter(Boolean));

@@ -148,20 +148,27 @@ export function pointer({ scroll, view, rows, tiles, selection, names, redraw })
       else selection.clear();
       return;
     }
-    await click(x, y);
+    clicked = click(x, y);
+    await clicked;
   }
+
+  /** @type {Promise<void>} */
+  let clicked = Promise.resolve();
+  let clicks = 0;
 
   /**
    * @param {number} x
    * @param {number} y
    */
   async function click(x, y) {
+    const mine = ++clicks;
     const at = rows.at(y, scroll.scrollTop);
     if (!at || at.lane === null) {
       selection.clear();
       return;
     }
     const found = await get("at", { lane: at.lane, time: view.time(x), within: view.pixel * SLACK });
+    if (mine !== clicks) return; // a double click: the second one counts
     if (found.gap) selection.selectGap(found.gap);
     else if (found.row !== null) await selection.select(found.row, false);
     else selection.clear();
@@ -171,7 +178,7 @@ export function pointer({ scroll, view, rows, tiles, selection, names, redraw })
   async function twice(event) {
     const { x, y } = place(event);
     if (x < 0) return;
-    if (!selection.box) await click(x, y);
+    await clicked;
     const interval = selection.interval;
     if (interval) view.show(interval.begin, interval.end, 0.8);
   }

@@ -164,7 +164,7 @@ export class Selection {
 
   /** @param {string} text */
   async areaFrom(text) {
-    const found = /^(\d+)-(\d+)-(.*)$/.exec(text);
+    const found = /^(-?\d+)-(\d+)-(.*)$/.exec(text);
     if (!found) return;
     const ids = new Set(found[3].split("~"));
     await this.selectArea(Number(found[1]), Number(found[2]), this.rows.all.filter((row) => ids.has(row.id)));

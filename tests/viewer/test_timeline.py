@@ -1,0 +1,458 @@
+"""Every action of the timeline, by key and by mouse, on real captures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinetoscope.ingest import load
+from kinetoscope.link import Links, link
+from kinetoscope.trace import Category
+from viewer.conftest import TRACES
+from viewer.driving import SELECTED, TimelinePage, until
+
+Timeline = Callable[..., TimelinePage]
+
+
+@pytest.fixture(scope="module")
+def links() -> Callable[[str], Links]:
+    found: dict[str, Links] = {}
+
+    def of(name: str) -> Links:
+        if name not in found:
+            found[name] = link(load(str(TRACES / f"{name}.trace.json.gz")))
+        return found[name]
+
+    return of
+
+
+def rows_named(links: Links, name: str) -> list[int]:
+    number = links.trace.names.index[name]
+    return [int(row) for row in np.flatnonzero(links.trace.columns.name == number)]
+
+
+def span(page: TimelinePage) -> float:
+    begin, end = page.window
+    return end - begin
+
+
+def test_zoom_and_pan_by_key(timeline: Timeline) -> None:
+    page = timeline("seed_breaks")
+    whole = span(page)
+    page.press("w")
+    near = span(page)
+    assert near < whole * 0.85
+    page.press("s")
+    assert span(page) == pytest.approx(whole, rel=0.05)
+    for _ in range(6):
+        page.press("w")
+    before, _ = page.window
+    page.press("d")
+    right, _ = page.window
+    page.press("Shift+D")
+    faster, _ = page.window
+    assert right > before
+    assert faster - right > 2 * (right - before)
+    page.press("a")
+    assert page.window[0] < faster
+
+
+def test_a_held_key_goes_on(timeline: Timeline) -> None:
+    page = timeline("seed_breaks")
+    page.press("w")
+    once = span(page)
+    page.page.keyboard.down("w")
+    page.page.wait_for_timeout(500)
+    page.page.keyboard.up("w")
+    held = span(page)
+    assert held < once * 0.5
+    page.page.wait_for_timeout(200)
+    assert span(page) == pytest.approx(held, rel=0.2)
+
+
+def test_wheel_zooms_at_the_pointer_and_scrolls(timeline: Timeline) -> None:
+    page = timeline("seed_breaks", height=520)
+    box = page.box
+    page.page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 60)
+    begin, end = page.window
+    under = begin + 0.25 * (end - begin)
+    page.page.keyboard.down("Control")
+    page.page.mouse.wheel(0, -120)
+    page.page.keyboard.up("Control")
+    until(page.page, "(span) => kinetoscope.view.span < span", arg=(end - begin) * 0.95)
+    begin, end = page.window
+    assert begin + 0.25 * (end - begin) == pytest.approx(under, abs=(end - begin) / 100)
+    page.page.mouse.wheel(0, 120)
+    until(page.page, "kinetoscope.scroll.scrollTop > 20")
+    assert page.window == (begin, end)
+
+
+def test_shift_and_drag_pans(timeline: Timeline) -> None:
+    page = timeline("seed_breaks")
+    for _ in range(4):
+        page.press("w")
+    page.settle()
+    begin, end = page.window
+    box = page.box
+    y = box["y"] + box["height"] - 4
+    page.page.keyboard.down("Shift")
+    page.page.mouse.move(box["x"] + 600, y)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + 400, y, steps=4)
+    page.page.mouse.up()
+    page.page.keyboard.up("Shift")
+    moved = page.window[0] - begin
+    assert moved == pytest.approx(200 / box["width"] * (end - begin), rel=0.02)
+
+
+def test_an_area_has_the_statistics_of_what_is_in_it(
+    timeline: Timeline, links: Callable[[str], Links]
+) -> None:
+    page = timeline("seed_breaks")
+    box = page.box
+    rows: list[dict[str, Any]] = page.page.evaluate(
+        """() => {
+            const k = globalThis.kinetoscope, rows = k.rows.shown.filter((row) => row.kind === "lanes");
+            return rows.map((row) => ({ track: row.track, y: k.rows.y(row, 0), height: row.height }));
+        }"""
+    )
+    cpu = rows[:2]
+    page.page.mouse.move(box["x"] + 200, box["y"] + cpu[0]["y"] + 2)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + 700, box["y"] + cpu[1]["y"] + cpu[1]["height"] - 2, steps=5)
+    page.page.mouse.up()
+    page.page.wait_for_selector(".details .table tbody tr")
+    area = page.page.evaluate("kinetoscope.selection.area")
+    trace = links("seed_breaks").trace
+    c = trace.columns
+    mine = np.isin(c.track, [row["track"] for row in cpu]) & c.is_valid
+    inside = mine & (c.start_ns < area["end"]) & ((c.end_ns > area["begin"]) | (c.start_ns >= area["begin"]))
+    assert f"{int(inside.sum()):,} events" in page.details
+    cells = page.page.eval_on_selector_all(
+        ".details tbody tr",
+        "(rows) => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim()))",
+    )
+    names, counts = np.unique(c.name[inside], return_counts=True)
+    expected = {trace.names[int(name)]: int(count) for name, count in zip(names, counts, strict=True)}
+    assert {name: int(count.replace(",", "")) for name, count, *_ in cells} == expected
+
+
+def test_zoom_to_the_selection_and_fit_all(timeline: Timeline, links: Callable[[str], Links]) -> None:
+    page = timeline("seed_breaks")
+    whole = page.window
+    row = rows_named(links("seed_breaks"), "CompiledFunction")[0]
+    page.click(row)
+    dur = int(links("seed_breaks").trace.columns.dur_ns[row])
+    page.press("f")
+    assert span(page) == pytest.approx(dur / 0.3, rel=0.01)
+    page.press("f")
+    assert span(page) == pytest.approx(dur / 0.96, rel=0.01)
+    page.press("0")
+    assert page.window == pytest.approx(whole)
+
+
+def test_double_click_zooms_to_the_slice(timeline: Timeline, links: Callable[[str], Links]) -> None:
+    page = timeline("seed_breaks")
+    row = rows_named(links("seed_breaks"), "CompiledFunction")[1]
+    x, y = page.point(row)
+    page.page.mouse.dblclick(x, y)
+    c = links("seed_breaks").trace.columns
+    until(page.page, "(span) => Math.abs(kinetoscope.view.span / span - 1) < 0.02", arg=c.dur_ns[row] / 0.8)
+    begin, end = page.window
+    assert begin < c.start_ns[row] < c.end_ns[row] < end
+
+
+def test_next_and_previous_event(timeline: Timeline, links: Callable[[str], Links]) -> None:
+    page = timeline("seed_breaks")
+    found = links("seed_breaks")
+    kernels = np.flatnonzero(found.trace.columns.category == Category.KERNEL)
+    page.click(int(kernels[5]))
+    page.press(".")
+    until(page.page, SELECTED, int(kernels[6]))
+    page.press(",")
+    until(page.page, SELECTED, int(kernels[5]))
+
+
+@pytest.mark.parametrize("number", [0, 17, 80, 173])
+def test_a_kernel_leads_to_its_launch_and_back(
+    timeline: Timeline, links: Callable[[str], Links], number: int
+) -> None:
+    page = timeline("seed_breaks")
+    launches = links("seed_breaks").launches
+    kernel, launch = int(launches.device_rows[number]), int(launches.launch_row[number])
+    page.click(kernel)
+    assert page.arrows == [{"kind": 0, "source": launch, "target": kernel, "strong": True}]
+    name = links("seed_breaks").trace.name_of(launch)
+    assert name in ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx")
+    assert f"Launched by\n{name}" in page.details
+    page.press("[")
+    until(page.page, SELECTED, launch)
+    page.press("]")
+    until(page.page, SELECTED, kernel)
+    page.page.click(f".details button.link:has-text('{name}')")
+    until(page.page, SELECTED, launch)
+
+
+def test_a_replayed_kernel_leads_to_its_one_graph_launch(
+    timeline: Timeline, links: Callable[[str], Links]
+) -> None:
+    page = timeline("gpt_decode")
+    launches = links("gpt_decode").launches
+    replayed = np.flatnonzero(launches.in_graph_replay)
+    number = int(replayed[len(replayed) // 2])
+    kernel, launch = int(launches.device_rows[number]), int(launches.launch_row[number])
+    page.click(kernel)
+    assert links("gpt_decode").trace.name_of(launch) == "cudaGraphLaunch"
+    assert page.arrows == [{"kind": 0, "source": launch, "target": kernel, "strong": True}]
+    assert "cudaGraphLaunch" in page.details
+    assert "a CUDA-graph replay" in page.details
+    page.press("[")
+    until(page.page, SELECTED, launch)
+    members = [int(row) for row in launches.device_rows[launches.launch_row == launch]]
+    assert [arrow["target"] for arrow in page.arrows] == members
+    assert f"{len(members):,} device events" in page.details
+
+
+def test_a_compiled_function_leads_to_its_backward(timeline: Timeline, links: Callable[[str], Links]) -> None:
+    page = timeline("seed_breaks")
+    pairs, regions = links("seed_breaks").pairs, links("seed_breaks").regions
+    for number in (0, 5, 11):
+        forward = int(regions.forwards.rows[pairs.forward[number]])
+        backward = int(regions.backwards.rows[pairs.backward[number]])
+        page.click(forward)
+        assert {"kind": 1, "source": forward, "target": backward, "strong": True} in page.arrows
+        assert "Backward\nCompiledFunctionBackward" in page.details
+        page.press("]")
+        until(page.page, SELECTED, backward)
+        assert "Forward\nCompiledFunction" in page.details
+
+
+def test_all_arrows_by_switch_and_key(timeline: Timeline, links: Callable[[str], Links]) -> None:
+    page = timeline("seed_breaks")
+    assert page.arrows == []
+    page.page.click("button:has-text('All arrows')")
+    until(page.page, "kinetoscope.arrows().length > 0")
+    launched = {(arrow["source"], arrow["target"]) for arrow in page.arrows if arrow["kind"] == 0}
+    launches = links("seed_breaks").launches
+    linked = launches.is_linked
+    expected = zip(launches.launch_row[linked].tolist(), launches.device_rows[linked].tolist(), strict=True)
+    assert launched == set(expected)
+    page.press("l")
+    until(page.page, "kinetoscope.arrows().length === 0")
+
+
+def test_search_counts_shows_and_steps(timeline: Timeline, links: Callable[[str], Links]) -> None:
+    page = timeline("seed_breaks")
+    page.press("/")
+    page.page.keyboard.type("triton_POI")
+    trace = links("seed_breaks").trace
+    hit = trace.names.where(lambda name: "triton_poi" in name.lower())[trace.columns.name]
+    rows = np.flatnonzero(hit)
+    until(page.page, "(n) => document.querySelector('.hits').textContent.startsWith(n)", arg=f"{len(rows)}")
+    in_time = rows[np.argsort(trace.columns.start_ns[rows], kind="stable")]
+    page.press("Enter")
+    until(page.page, SELECTED, int(in_time[0]))
+    page.press("Enter")
+    until(page.page, SELECTED, int(in_time[1]))
+    page.press("Shift+Enter")
+    until(page.page, SELECTED, int(in_time[0]))
+    page.press("Shift+Enter")
+    until(page.page, SELECTED, int(in_time[-1]))
+    assert page.page.inner_text(".hits") == f"{len(rows)} of {len(rows)}"
+    page.settle()
+    hits = page.page.evaluate("[...kinetoscope.tiles.current.hit].reduce((a, b) => a + b, 0)")
+    assert hits > 0
+    # the heat strip is drawn in the colour of a break at the foot of the minimap
+    colored = page.page.evaluate(
+        """() => {
+            const canvas = document.querySelector(".strip.map canvas"), c = canvas.getContext("2d");
+            const data = c.getImageData(0, canvas.height - 4, canvas.width, 1).data;
+            let n = 0;
+            for (let at = 0; at < data.length; at += 4) {
+                if (data[at] > 150 && data[at + 1] < 160 && data[at + 2] < 190) n++;
+            }
+            return n;
+        }"""
+    )
+    assert colored > 3
+
+
+def test_a_search_without_hits_says_so(timeline: Timeline) -> None:
+    page = timeline("seed_breaks")
+    page.page.fill(".search input", "no such event")
+    until(page.page, "document.querySelector('.hits').textContent === 'no hit'")
+    page.page.press(".search input", "Escape")
+    assert page.page.input_value(".search input") == ""
+
+
+def test_mark_deselect_and_help(timeline: Timeline, links: Callable[[str], Links]) -> None:
+    page = timeline("seed_breaks")
+    row = rows_named(links("seed_breaks"), "CompiledFunction")[0]
+    page.click(row)
+    c = links("seed_breaks").trace.columns
+    page.press("m")
+    assert page.page.evaluate("kinetoscope.marks()") == [
+        {"begin": int(c.start_ns[row]), "end": int(c.end_ns[row])}
+    ]
+    assert f"marks={c.start_ns[row]}-{c.end_ns[row]}" in page.page.url
+    page.press("m")
+    assert page.page.evaluate("kinetoscope.marks()") == []
+    page.press("Escape")
+    assert page.row is None
+    assert "Click an event" in page.details
+    page.press("?")
+    assert page.page.is_visible("dialog[open] >> text=Follow the arrow")
+    page.press("Escape")
+    assert not page.page.is_visible("dialog[open]")
+
+
+def names_of(page: TimelinePage) -> list[str]:
+    found: list[str] = page.page.eval_on_selector_all(
+        ".names .track .label",
+        """(all) => all.map((one) => [one.getBoundingClientRect().top, one.textContent])
+            .sort((a, b) => a[0] - b[0]).map((pair) => pair[1])""",
+    )
+    return found
+
+
+def menu(page: TimelinePage, track: str, entry: str) -> None:
+    page.page.click(f"button[aria-label='Track menu: {track}']")
+    page.page.click(f".track-menu button:has-text('{entry}')")
+
+
+def test_pin_hide_reorder_and_filter_tracks(timeline: Timeline) -> None:
+    page = timeline("seed_breaks")
+    before = names_of(page)
+    assert before[0].startswith("thread 717")
+    assert before.index("stream 7") > before.index("thread 760 (python3)")
+    menu(page, "stream 7", "Pin to the top")
+    assert names_of(page)[0] == "⌖ stream 7"
+    assert "pins=0%2F7%2Fdevice" in page.page.url
+    page.page.evaluate("kinetoscope.scroll.scrollTop = 120")
+    assert page.page.evaluate("kinetoscope.rows.laneY(kinetoscope.rows.shown[0].lanes[0], 120)") == 0
+    menu(page, "stream 7", "Unpin")
+    assert names_of(page) == before
+    menu(page, "thread 760 (python3)", "Move up")
+    assert names_of(page)[:2] == [before[1], before[0]]
+    menu(page, "thread 760 (python3)", "Move down")
+    menu(page, "thread 760 (python3)", "Hide")
+    assert before[1] not in names_of(page)
+    page.page.click("button:has-text('Show 1 hidden')")
+    assert names_of(page) == before
+    page.page.fill("input[aria-label='Filter tracks by name']", "stream")
+    assert [name for name in names_of(page) if "stream" in name] == names_of(page)
+    page.page.fill("input[aria-label='Filter tracks by name']", "")
+    page.page.click("button[aria-label='Fold thread 717 (python3)']")
+    assert (
+        page.page.get_attribute("button[aria-label='Unfold thread 717 (python3)']", "aria-expanded")
+        == "false"
+    )
+
+
+def test_a_link_shows_the_same(timeline: Timeline, links: Callable[[str], Links]) -> None:
+    page = timeline("seed_breaks")
+    menu(page, "stream 7", "Pin to the top")
+    row = rows_named(links("seed_breaks"), "aten::mm")[3]
+    page.click(row)
+    page.press("m")
+    page.page.wait_for_timeout(300)
+    window, address = page.window, page.page.url
+    again = timeline("seed_breaks", address.split("#/", 1)[1])
+    until(again.page, SELECTED, row)
+    assert again.window == pytest.approx(window, abs=1)
+    assert again.page.evaluate("kinetoscope.marks().length") == 1
+    assert names_of(again)[0] == "⌖ stream 7"
+
+
+def test_an_area_is_in_the_address(timeline: Timeline) -> None:
+    page = timeline("seed_breaks")
+    box = page.box
+    page.page.mouse.move(box["x"] + 100, box["y"] + 30)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + 300, box["y"] + 60, steps=3)
+    page.page.mouse.up()
+    page.page.wait_for_selector(".details .table tbody tr")
+    title = page.page.inner_text(".details h2")
+    again = timeline("seed_breaks", page.page.url.split("#/", 1)[1])
+    again.page.wait_for_selector(".details .table tbody tr")
+    assert again.page.inner_text(".details h2") == title
+
+
+def test_an_idle_gap_says_why(timeline: Timeline) -> None:
+    page = timeline("seed_breaks")
+    lane = page.page.evaluate("kinetoscope.rows.all.find((row) => row.kind === 'idle').lanes[0]")
+    place = page.page.evaluate(
+        """(lane) => {
+            const k = globalThis.kinetoscope, tile = k.tiles.current, [first, last] = tile.ranges.get(lane);
+            let best = first;
+            const wide = (at) => tile.x1[at] - tile.x0[at];
+            for (let at = first; at < last; at++) if (wide(at) > wide(best)) best = at;
+            const box = document.querySelector(".body > canvas").getBoundingClientRect();
+            const time = tile.begin + (tile.x0[best] + tile.x1[best]) / 2 * tile.pixel;
+            return [box.left + k.view.x(time), box.top + k.rows.laneY(lane, k.scroll.scrollTop) + 9];
+        }""",
+        lane,
+    )
+    page.page.mouse.click(*place)
+    page.page.wait_for_selector(".details h2:has-text('idle')")
+    assert "Ends with" in page.details
+
+
+def test_minimap_brushes(timeline: Timeline) -> None:
+    page = timeline("seed_breaks")
+    box = page.page.eval_on_selector(
+        ".strip.map canvas",
+        "(c) => { const b = c.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; }",
+    )
+    page.page.mouse.move(box[0] + box[2] * 0.4, box[1] + 20)
+    page.page.mouse.down()
+    page.page.mouse.move(box[0] + box[2] * 0.6, box[1] + 20, steps=4)
+    page.page.mouse.up()
+    begin, end = page.window
+    low, high = page.page.evaluate("[kinetoscope.view.low, kinetoscope.view.high]")
+    assert begin == pytest.approx(low + 0.4 * (high - low), abs=(high - low) / 50)
+    assert end == pytest.approx(low + 0.6 * (high - low), abs=(high - low) / 50)
+
+
+def test_args_are_decoded_on_demand(timeline: Timeline, links: Callable[[str], Links]) -> None:
+    page = timeline("seed_breaks")
+    trace = links("seed_breaks").trace
+    row = int(links("seed_breaks").launches.device_rows[3])
+    page.click(row)
+    page.page.wait_for_selector(".details .args dl")
+    shown = page.page.inner_text(".details .args")
+    for name, value in trace.args(row).items():
+        assert name in shown
+        if isinstance(value, int):
+            assert str(value) in shown
+
+
+def test_overlays_can_be_switched_off(timeline: Timeline) -> None:
+    page = timeline("seed_breaks")
+    assert any(name == "idle, by cause" for name in names_of(page))
+    page.page.click("button:has-text('Idle')")
+    until(page.page, "!kinetoscope.rows.shown.some((row) => row.kind === 'idle')")
+    page.page.click("button:has-text('Counters')")
+    until(page.page, "!kinetoscope.rows.shown.some((row) => row.kind === 'counter')")
+    for name in ("Steps", "Breaks, phases"):
+        page.page.click(f"button:has-text('{name}')")
+        assert page.page.get_attribute(f"button:has-text('{name}')", "aria-pressed") == "false"
+
+
+def test_borders_move_by_key(timeline: Timeline) -> None:
+    page = timeline("seed_breaks")
+    wide = page.box["width"]
+    page.page.focus("[aria-label='Width of the track names']")
+    page.press("ArrowRight")
+    assert page.box["width"] == pytest.approx(wide - 16)
+    tall = page.box["height"]
+    page.page.focus("[aria-label='Height of the details']")
+    page.press("ArrowUp")
+    until(
+        page.page,
+        "(tall) => document.querySelector('.body > canvas').getBoundingClientRect().height === tall - 16",
+        arg=tall,
+    )
