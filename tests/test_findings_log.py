@@ -13,6 +13,7 @@ import pytest
 import kinetoscope
 from helpers import TRACES, op, trace_of
 from kinetoscope.analyses.log_breaks import LogBreakSite
+from kinetoscope.findings.log_breaks import graph_break
 from kinetoscope.findings.log_facts import LogFacts
 from kinetoscope.findings.log_reasons import family_of, page_of, skip_family_of
 from kinetoscope.ingest.compile_log import CompileLog, read_compile_log
@@ -109,15 +110,15 @@ def test_pages() -> None:
 
 
 def test_breaks_of_one_function_are_one_finding_with_their_lines() -> None:
-    trace, log = TRACES / "seed_breaks.trace.json.gz", LOGS / "seed_breaks.log.gz"
-    found = analyse([str(trace)], compile_log=str(log), use_store=False)
-    finding = one(found, "graph-break")
+    links = link(kinetoscope.load(str(TRACES / "seed_breaks.trace.json.gz"), use_store=False))
+    facts, _ = facts_of(links, read_compile_log(LOGS / "seed_breaks.log.gz"))
+    (finding,) = graph_break(facts)
     assert finding.title == "3 graph breaks in M.forward"
     for text in ("workloads.py:69, workloads.py:71 and workloads.py:73", "passed 9 times", "gb0025"):
         assert text in finding.detail
     assert "Lines 69, 71 and 73 read `torch._dynamo.graph_break()`." in finding.detail
     assert "gb0025.html" in (finding.fix or "")
-    costs = [s.cost_ns_per_step or 0 for s in found.graph_breaks.sites]
+    costs = [s.cost_ns_per_step or 0 for s in facts.graph_breaks.sites]
     assert abs((finding.cost_ns_per_step or 0) - sum(costs)) <= len(costs)
     assert len(finding.evidence) == 5
     assert all(e.name.startswith("Torch-Compiled Region") for e in finding.evidence)
@@ -187,6 +188,8 @@ def test_compile_time_names_frames_phases_and_caches() -> None:
     for text in ("4 compilations", "M.forward (0/0) 2.32 s", "first backward: 443 ms", "4 of 8 graphs"):
         assert text in finding.detail
     assert finding.severity == "info"
+    # 48.960 + 30.559 + 26.796 + 28.408 ms: each compilation's last record states its sum so far
+    assert "Writing the log itself is 135 ms of that (3.9 %)" in finding.detail
 
 
 def test_an_empty_log_has_no_compile_time(tmp_path: Path) -> None:

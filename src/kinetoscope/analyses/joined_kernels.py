@@ -117,7 +117,9 @@ def _with_source(kernel: TopKernel, places: KernelPlaces) -> TopKernel:
         return kernel
     told = [p.source for p in places.of(pieces_of(kernel, places.work)) if p.source is not None]
     lines, state = lines_of(told)
-    consumer = next((source.consumer for source in told if source.consumer is not None), None)
+    # a view of the result is no operator that would tell where it goes
+    consumers = (source.consumer for source in told if source.consumer not in (None, "reinterpret_tensor"))
+    consumer = next(consumers, None)
     op = consumer if not lines and consumer is not None and kernel.op in (None, kernel.name) else kernel.op
     return replace(kernel, source=lines, source_state=state, op=op)
 
