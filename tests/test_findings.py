@@ -47,7 +47,9 @@ def shared(name: str) -> dict[str, Finding]:
     ],
 )
 def test_which_findings(name: str, codes: set[str]) -> None:
-    assert set(shared(name)) == codes
+    # those that rest on the replay of the steps: see test_replay_findings.py
+    replayed = {"launch-bound", "sync", "host-copy", "guard-overhead", "small-kernels", "gpu-bound"}
+    assert set(shared(name)) - replayed == codes
 
 
 def test_a_program_that_is_not_compiled_hears_it_first() -> None:

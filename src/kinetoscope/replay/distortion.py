@@ -103,14 +103,19 @@ def device_alone_ns(model: Model) -> int:
 def _is_device_bound(model: Model, step_ns: int) -> bool:
     waits_too = len(model.waits.row) > 0
     # with waits in every step the device is never alone: only its busy time counts
-    alone = device_alone_ns(model) if not waits_too else _busy_ns(model)
+    alone = device_alone_ns(model) if not waits_too else busy_ns(model)
     return alone > _DEVICE_BOUND * step_ns
 
 
-def _busy_ns(model: Model) -> int:
+def busy_ns(model: Model) -> int:
+    """Device time of a step: of the stream that has most of it, median over the steps."""
+    numbers = model.blocks.step - model.first_step
     count = model.last_step - model.first_step + 1
-    streams = np.bincount(model.blocks.stream, weights=model.blocks.length_ns)
-    return round(float(streams.max()) / count) if len(streams) else 0
+    inside = (numbers >= 0) & (numbers < count)
+    streams = int(model.blocks.stream.max()) + 1 if len(model.blocks) else 1
+    each = np.zeros((streams, count), np.int64)
+    np.add.at(each, (model.blocks.stream[inside], numbers[inside]), model.blocks.length_ns[inside])
+    return round(float(np.median(each, axis=1).max()))
 
 
 def _device_fitted(model: Model, step_ns: int) -> Model:

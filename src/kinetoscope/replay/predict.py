@@ -73,10 +73,13 @@ class Prediction:
 
     @property
     def saving(self) -> Saving:
-        """Time saved a step; nothing where there is no gain."""
-        best = 0 if self.verdict == "no gain" else self.replayed_ns - self.predicted_ns
-        high = max(best, self.replayed_ns - self.low_ns)
-        return Saving(low=min(best, max(0, self.replayed_ns - self.high_ns)), best=best, high=max(0, high))
+        """Time saved a step. Where there is no gain, at most what counts as none."""
+        high = max(0, self.replayed_ns - self.low_ns)
+        if self.verdict == "no gain":
+            return Saving(low=0, best=0, high=min(high, round((1 - NO_GAIN) * self.replayed_ns)))
+        best = self.replayed_ns - self.predicted_ns
+        low = max(0, self.replayed_ns - self.high_ns)
+        return Saving(low=min(best, low), best=best, high=max(best, high))
 
 
 @dataclass(frozen=True, eq=False)
