@@ -171,13 +171,9 @@ def _directory(where: Path) -> list[Source]:
         except InputError:
             if named:
                 raise
-    if not seen:
-        below = any(path.is_dir() for path in where.iterdir())
-        raise InputError(
-            f"no trace in the directory {shown(where)}: it has no files"
-            + ("; give one of the directories in it" if below else "")
-        )
-    return _traces_among(found, f"the directory {shown(where)}: none of its {len(seen)} files is one")
+    has = f"none of its {len(seen)} files is one" if seen else "it has no files"
+    below = "; give one of the directories in it" if any(path.is_dir() for path in where.iterdir()) else ""
+    return _traces_among(found, f"the directory {shown(where)}: {has}{below}")
 
 
 def _captured(where: Path) -> list[Path] | None:

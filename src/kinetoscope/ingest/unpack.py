@@ -123,6 +123,8 @@ def gunzip(file: Readable, name: str, consumed: Callable[[], None] | None = None
         raise
     if parts:
         yield b"".join(parts)
+    if consumed is not None:
+        consumed()
 
 
 def _plain(error: Exception) -> str:
