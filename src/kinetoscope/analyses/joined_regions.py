@@ -27,7 +27,7 @@ def regions(found: Sequence[Region], breaks: JoinedBreaks) -> list[Region]:
             region = replace(
                 region,
                 function=item.function,
-                file=item.file,
+                file=item.file or None,  # a log can have lost the names of its files
                 line=item.line,
                 resumes=breaks.continued_by(item, parents),
             )
