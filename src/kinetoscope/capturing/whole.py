@@ -73,34 +73,38 @@ class WholeProfile:
     def restart_with_device(self) -> None:
         """The program has just initialised its device: record that too. Nothing ran on it before."""
         if self._session is not None:
-            self.discard()
+            self.discard(detach=False)
             self.start()
 
-    def discard(self) -> None:
+    def discard(self, *, detach: bool = True) -> None:
         """Turn the profiler off and forget what it recorded."""
         session, self._session = self._session, None
         if session is not None:
-            with detaching_cupti():
+            with detaching_cupti(detach):
                 session.stop()
 
-    def keep(self, path: Path) -> None:
-        """Turn the profiler off and write the trace to ``path``."""
+    def keep(self, path: Path, *, detach: bool = True) -> None:
+        """Turn the profiler off and write the trace to ``path``.
+
+        Without ``detach`` where another profiler starts at once: one that starts while CUPTI is still
+        being detached records nothing of the device (seen with torch 2.11 on an H200).
+        """
         session, self._session = self._session, None
         if session is not None:
-            with detaching_cupti():
+            with detaching_cupti(detach):
                 session.stop()
                 session.save(path)
 
 
 @contextlib.contextmanager
-def detaching_cupti() -> Any:
+def detaching_cupti(wanted: bool = True) -> Any:
     """Have Kineto detach CUPTI when this profile ends.
 
     Attached, CUPTI slows every launch of the steps that are to be timed without a profiler. It is asked for
     only here, before the program has recorded a CUDA graph: with graphs, detaching has crashed.
     """
     device = device_module()
-    if device is None or device[0] != "cuda" or "TEARDOWN_CUPTI" in os.environ:
+    if not wanted or device is None or device[0] != "cuda" or "TEARDOWN_CUPTI" in os.environ:
         yield
         return
     os.environ["TEARDOWN_CUPTI"] = "1"

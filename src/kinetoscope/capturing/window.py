@@ -116,7 +116,7 @@ class Window:
         if self._session is not None and self.phase in ("profiling", "cold"):
             self._guarded(lambda: self._close_window("the program started its own profiler"))
         elif self.whole.running:
-            self._guarded(lambda: self._keep_whole("the program started its own profiler"))
+            self._guarded(lambda: self._keep_whole("the program started its own profiler", detach=False))
         elif self._session is not None:
             self._guarded(self._session.stop)
         self._finish()
@@ -376,12 +376,12 @@ class Window:
             if self._options.stop:
                 raise ProgramStopped(0)
 
-    def _keep_whole(self, why: str, *, final: bool = True) -> None:
+    def _keep_whole(self, why: str, *, final: bool = True, detach: bool = True) -> None:
         self._watchdog.disarm()
         steps = self.whole.marked
         path = self._directory.path / f".start.{self._directory.temporary_trace().name}"
         activities = self.whole.activities
-        self.whole.keep(path)
+        self.whole.keep(path, detach=detach)
         self.start_trace = {"path": path, "steps": steps, "ended": why, "activities": activities}
         if final:
             self.note["source"] = self._clock.unit
