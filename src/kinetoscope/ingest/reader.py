@@ -225,8 +225,9 @@ class _Run:
             if self._starts_another(offset + start) and self._ends(data[:end]):
                 at = offset + start
                 raise InputError(
-                    f"two documents, one after the other: the second starts at byte {at} of the unpacked "
-                    f"text; give each a file of its own (head -c {at} is the first, tail -c +{at + 1} the second)"
+                    "two documents, one after the other: the second starts at byte "
+                    f"{at} of the unpacked text; give each a file of its own "
+                    f"(head -c {at} is the first, tail -c +{at + 1} the second)"
                 )
 
     def _starts_another(self, offset: int) -> bool:
