@@ -10,7 +10,12 @@ def until(page: Any, expression: str, arg: Any = None, seconds: float = 8.0) -> 
     """Ask a page until an expression holds; its own policy forbids it to evaluate texts by itself."""
     deadline = time.monotonic() + seconds
     while True:
-        found = page.evaluate(expression, arg)
+        try:
+            found = page.evaluate(expression, arg)
+        except Exception as error:
+            if "context was destroyed" not in str(error):
+                raise
+            found = None  # the page is being loaded again
         if found:
             return found
         if time.monotonic() > deadline:

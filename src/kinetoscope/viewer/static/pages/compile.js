@@ -40,7 +40,7 @@ const place = (each) => (each.file ? `${each.file}${each.line ? `:${each.line}` 
 function frames(data) {
   if (!data.frames.length) return null;
   return h("section", { "aria-labelledby": "frames" }, h("h2", { id: "frames" }, "Frames by compile time"),
-    h("div", { class: "table", role: "region", "aria-label": "Frames by compile time", tabIndex: 0 }, h("table", null,
+    h("div", { class: "table", role: "group", "aria-label": "Frames by compile time", tabIndex: 0 }, h("table", null,
       h("thead", null, h("tr", null, ["Id", "Function", "Where"].map((title) => h("th", { scope: "col" }, title)), h("th", { scope: "col", class: "num" }, "Time"), h("th", { scope: "col" }, "Most of it in"))),
       h("tbody", null, data.frames.slice(0, 200).map((/** @type {any} */ frame) => h("tr", null,
         h("td", { class: "mono" }, frame.id ?? "unknown"), h("td", { class: "mono" }, frame.function ?? ""), h("td", { class: "mono" }, place(frame)),
@@ -54,7 +54,7 @@ function regions(data) {
   if (!data.tree.length) return h("section", { "aria-labelledby": "regions" }, title, h("p", { class: "quiet" }, "No compiled region ran in this trace."));
   return h("section", { "aria-labelledby": "regions" }, title,
     h("p", { class: "quiet" }, "A region inside another goes on after a graph break. CPU time of all calls; device: the work launched while the region was innermost."),
-    h("div", { class: "table", role: "region", "aria-label": "Compiled regions", tabIndex: 0 }, h("table", null,
+    h("div", { class: "table", role: "group", "aria-label": "Compiled regions", tabIndex: 0 }, h("table", null,
       h("thead", null, h("tr", null, ["Region", "Function", "Where"].map((each) => h("th", { scope: "col" }, each)), ["Calls", "Total", "Self", "Device"].map((each) => h("th", { scope: "col", class: "num" }, each)))),
       h("tbody", null, data.tree.map((/** @type {any} */ node) => h("tr", null,
         h("td", { class: "mono" }, h("span", { class: "indent", style: { width: `${Math.min(node.level, 12) * 16}px` } }), node.level ? "└ " : "",
@@ -92,7 +92,7 @@ function recompiles(data) {
 function graphs(data) {
   if (!data.graphs.length) return null;
   return h("section", { "aria-labelledby": "graphs" }, h("h2", { id: "graphs" }, "Graphs"),
-    h("div", { class: "table", role: "region", "aria-label": "Graphs", tabIndex: 0 }, h("table", null,
+    h("div", { class: "table", role: "group", "aria-label": "Graphs", tabIndex: 0 }, h("table", null,
       h("thead", null, h("tr", null, ["Id", "Backend", "Mode", "Dynamic"].map((each) => h("th", { scope: "col" }, each)), ["Nodes", "Kernels", "Guards", "Guard check"].map((each) => h("th", { scope: "col", class: "num" }, each)))),
       h("tbody", null, data.graphs.map((/** @type {any} */ graph) => h("tr", null,
         h("td", { class: "mono" }, graph.id), h("td", null, graph.backend ?? ""), h("td", null, graph.mode ?? ""), h("td", { class: "mono" }, graph.dynamic.join(", ")),

@@ -108,7 +108,7 @@ export async function timelinePage(app, place, values) {
     arranged();
   } });
   const helpDialog = help(trace.meanings);
-  const element = h("div", { class: "timeline" },
+  const element = h("div", { class: "timeline" }, h("h1", { class: "sr" }, "Timeline"),
     h("div", { class: "bar-tools" }, finder.element, h("div", { class: "right" }, spanText, unhide, h("button", { title: "Show everything (0)", onclick: () => view.all() }, "Fit all"), flowsButton, overlayButtons,
       h("button", { "aria-label": "Keys and colours", title: "Keys and colours (?)", onclick: () => helpDialog.showModal() }, "?"))),
     h("div", { class: "strip map" }, h("div", null, "Whole trace"), map.element),

@@ -176,7 +176,7 @@ export function pointer({ scroll, view, rows, tiles, selection, names, redraw })
 
   /** @param {MouseEvent} event */
   async function twice(event) {
-    const { x, y } = place(event);
+    const { x } = place(event);
     if (x < 0) return;
     await clicked;
     const interval = selection.interval;

@@ -1,0 +1,125 @@
+"""Accessible, in both themes and all widths; and the page's own code has sound types."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from viewer.conftest import IN_CI
+from viewer.driving import TimelinePage, until
+
+Open = Callable[..., Any]
+HERE = Path(__file__).parent
+STATIC = HERE.parents[1] / "src" / "kinetoscope" / "viewer" / "static"
+
+
+@pytest.fixture(scope="session")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``node_modules`` of this directory's package.json: in CI installed where it is missing."""
+    if (HERE / "node_modules").is_dir():
+        return HERE / "node_modules"
+    if not IN_CI:
+        pytest.skip("npm install in tests/viewer brings axe-core and TypeScript")
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.fail("npm is not installed, and CI runs every test", pytrace=False)
+    where = tmp_path_factory.mktemp("node")
+    shutil.copy(HERE / "package.json", where)
+    command = [npm, "install", "--no-audit", "--no-fund", "--no-package-lock"]
+    subprocess.run(command, cwd=where, check=True, timeout=300, capture_output=True)
+    return where / "node_modules"
+
+
+def test_types(modules: Path) -> None:
+    done = subprocess.run(
+        ["node", str(modules / "typescript" / "bin" / "tsc"), "-p", str(HERE / "tsconfig.json")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_no_file_is_two_ideas() -> None:
+    for path in [*STATIC.rglob("*.js"), *STATIC.rglob("*.css"), *STATIC.parent.glob("*.py")]:
+        assert len(path.read_text().splitlines()) <= 400, path
+
+
+def shown(page: Any, place: str) -> None:
+    if place.startswith("timeline"):
+        TimelinePage(page)
+    elif place == "query":
+        page.wait_for_selector(".schema details")
+    else:
+        page.wait_for_selector("article h1, article .tools")
+    page.wait_for_timeout(100)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("place", ["overview", "timeline?sel=640", "kernels", "compile", "query"])
+def test_axe_finds_nothing(open_page: Open, modules: Path, scheme: str, place: str) -> None:
+    page = open_page("seed_breaks", place, scheme=scheme, bypass_csp=True)
+    shown(page, place)
+    page.evaluate((modules / "axe-core" / "axe.min.js").read_text())
+    found = page.evaluate("async () => (await axe.run(document)).violations")
+    said = [f"{each['id']}: {node['html'][:160]}" for each in found for node in each["nodes"]]
+    assert said == []
+
+
+@pytest.mark.parametrize(("width", "height", "scale"), [(1280, 720, 1), (1920, 1080, 2), (3840, 2160, 1)])
+@pytest.mark.parametrize("place", ["overview", "timeline", "kernels", "compile", "query"])
+def test_it_fits_every_width(open_page: Open, place: str, width: int, height: int, scale: int) -> None:
+    page = open_page("seed_breaks", place, width=width, height=height, device_scale_factor=scale)
+    shown(page, place)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate(
+        "document.querySelector('main').scrollWidth <= document.querySelector('main').clientWidth"
+    )
+    if place == "timeline":
+        sizes = page.eval_on_selector(".body > canvas", "(c) => [c.width, c.getBoundingClientRect().width]")
+        assert sizes[0] == pytest.approx(sizes[1] * scale, abs=1)
+
+
+def test_nothing_shifts_when_something_is_selected(open_page: Open) -> None:
+    page = open_page("seed_breaks", "timeline")
+    timeline = TimelinePage(page)
+    before = timeline.box
+    timeline.click(640)
+    page.wait_for_selector(".details .args dl")
+    assert timeline.box == before
+
+
+def test_controls_have_names_and_focus_is_seen(open_page: Open) -> None:
+    page = open_page("seed_breaks", "timeline")
+    TimelinePage(page)
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll("button, input, select, textarea, a")]
+            .filter((e) => !(e.getAttribute("aria-label") || e.innerText || e.title))
+            .map((e) => e.outerHTML)"""
+    )
+    assert unnamed == []
+    page.keyboard.press("Tab")
+    seen = set()
+    for _ in range(25):
+        page.keyboard.press("Tab")
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none", page.evaluate("document.activeElement.outerHTML")
+        seen.add(page.evaluate("document.activeElement.outerHTML.slice(0, 80)"))
+    assert len(seen) > 15
+
+
+def test_the_theme_follows_the_system_while_it_is_open(open_page: Open) -> None:
+    page = open_page("seed_breaks", "timeline", forgive=True)  # the test reads pixels, which is warned of
+    TimelinePage(page)
+    pixel = """() => {
+        const canvas = document.querySelector(".body > canvas");
+        return [...canvas.getContext("2d").getImageData(canvas.width - 3, canvas.height - 3, 1, 1).data];
+    }"""
+    assert page.evaluate(pixel)[0] > 200
+    page.emulate_media(color_scheme="dark")
+    until(page, f"({pixel})()[0] < 60")
