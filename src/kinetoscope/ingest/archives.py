@@ -21,16 +21,16 @@ from kinetoscope.ingest.text import EndsEarlyError, OpenBlocks, shown
 from kinetoscope.ingest.unpack import (
     DAMAGED,
     GZIP_RATIO,
+    HEAD_BYTES,
     ZIP,
     BlockFile,
     FullFile,
     Readable,
     gunzip,
     text_blocks,
+    worth_reading,
 )
 
-#: of each member this much is looked at to see whether it is a trace
-HEAD_BYTES = 64 << 10
 _BUFFER_BYTES = 1 << 20
 _Errors = tuple[type[Exception], ...]
 _DAMAGED_ZIP: _Errors = (zipfile.BadZipFile, ValueError, NotImplementedError, *DAMAGED)
@@ -46,12 +46,6 @@ class Member:
     head: bytes
     expected_bytes: int
     open_blocks: OpenBlocks
-
-
-def worth_reading(name: str) -> bool:
-    """Whether a file is meant to be seen; its content decides whether it is a trace."""
-    parts = name.replace("\\", "/").split("/")
-    return not parts[-1].startswith(".") and "__MACOSX" not in parts
 
 
 def zip_members(where: Path, name: str) -> list[Member]:
@@ -292,4 +286,4 @@ def _plain(error: Exception) -> str:
     return shown(error) or type(error).__name__
 
 
-__all__ = ["HEAD_BYTES", "Member", "tar_members", "worth_reading", "zip_members"]
+__all__ = ["Member", "tar_members", "zip_members"]

@@ -10,30 +10,32 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import stat
 import sys
-import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from kinetoscope.errors import InputError, NotATraceError
-from kinetoscope.ingest.archives import HEAD_BYTES, Member, tar_members, worth_reading, zip_members
 from kinetoscope.ingest.document import NeedMoreError, find_events
 from kinetoscope.ingest.text import FileText, StreamText, Text, shown
 from kinetoscope.ingest.unpack import (
     GZIP,
     GZIP_RATIO,
+    HEAD_BYTES,
     ZIP,
     FullFile,
     gunzip,
     is_tar,
     refuse_others,
     text_blocks,
+    worth_reading,
 )
+
+if TYPE_CHECKING:
+    from kinetoscope.ingest.archives import Member
 
 _SNIFFED_BYTES = 512
 #: an empty or unreadable file of such a name, among others, was meant to be a trace
@@ -104,13 +106,16 @@ def _file(where: Path, label: str | None = None) -> list[Source]:
     if not head:
         raise InputError(f"{name} is empty (0 bytes); was the profiler's export interrupted?")
     if head.startswith(ZIP):
+        from kinetoscope.ingest.archives import zip_members
+
         return _members(where, label, zip_members(where, name))
-    if head.startswith(GZIP):
-        if is_tar(_start_of_gzip(where, name)):
-            return _members(where, label, tar_members(where, name, gzipped=True))
+    gzipped = head.startswith(GZIP)
+    if is_tar(_start_of_gzip(where, name) if gzipped else head):
+        from kinetoscope.ingest.archives import tar_members
+
+        return _members(where, label, tar_members(where, name, gzipped=gzipped))
+    if gzipped:
         return [Source(label, where, None, lambda: _gzip_text(where, name, size))]
-    if is_tar(head):
-        return _members(where, label, tar_members(where, name, gzipped=False))
     refuse_others(head, name)
     return [Source(label, where, None, lambda: FileText(where))]
 
@@ -246,6 +251,9 @@ def _standard_input() -> IO[bytes]:
 
 def _piped(pipe: IO[bytes], label: str) -> list[Source]:
     """What comes through a pipe is put in a file first: archives, and args asked for later, need it again."""
+    import shutil
+    import tempfile
+
     try:
         head = pipe.read(_SNIFFED_BYTES)
         if not head:

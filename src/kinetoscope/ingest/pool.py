@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,6 +18,10 @@ from kinetoscope.ingest.events import EventColumns
 from kinetoscope.ingest.reader import DecodePieces, Piece, decode_here
 from kinetoscope.ingest.text import Text
 from kinetoscope.ingest.worker import Job, receive, send, unpack
+
+if TYPE_CHECKING:  # imported when there is a pool: most traces are too small for one
+    import subprocess
+    from concurrent.futures import Future
 
 #: below this a text is decoded before a process has even started
 _WORTHWHILE_BYTES = 24 << 20
@@ -77,6 +80,8 @@ class _Pool:
     """Worker processes, each spoken to by one thread at a time."""
 
     def __init__(self, workers: int, descriptor: int | None) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
         self._descriptor = descriptor
         self._processes: list[subprocess.Popen[bytes]] = []
         try:
@@ -146,6 +151,8 @@ class _Pool:
 
 
 def _start(descriptor: int | None) -> subprocess.Popen[bytes]:
+    import subprocess
+
     home = str(Path(__file__).resolve().parents[2])
     # the same module search path as here, whatever put kinetoscope on it
     code = (

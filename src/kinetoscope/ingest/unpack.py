@@ -14,6 +14,8 @@ from kinetoscope.errors import InputError
 from kinetoscope.ingest.text import EndsEarlyError
 
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
+#: of each text this much is looked at to see whether it is a trace
+HEAD_BYTES = 64 << 10
 #: how much longer a trace is than its gzip file, at the least (10 to 20 times is usual)
 GZIP_RATIO = 8
 #: what unpacking raises where the data is damaged; the package's types call its class an instance
@@ -46,6 +48,12 @@ class Readable(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """Up to ``size`` bytes; none at the end."""
+
+
+def worth_reading(name: str) -> bool:
+    """Whether a file in a directory or archive is meant to be seen; its content decides the rest."""
+    parts = name.replace("\\", "/").split("/")
+    return not parts[-1].startswith(".") and "__MACOSX" not in parts
 
 
 def is_tar(head: bytes) -> bool:
@@ -211,6 +219,7 @@ __all__ = [
     "DAMAGED",
     "GZIP",
     "GZIP_RATIO",
+    "HEAD_BYTES",
     "ZIP",
     "BlockFile",
     "Chained",
@@ -220,4 +229,5 @@ __all__ = [
     "is_tar",
     "refuse_others",
     "text_blocks",
+    "worth_reading",
 ]
