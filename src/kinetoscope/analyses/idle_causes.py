@@ -26,6 +26,7 @@ gap, and they sum to it exactly. In order of precedence:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -77,7 +78,7 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.gap)
 
-    def where(self, keep: Bool | Int64) -> Pieces:
+    def where(self, keep: Bool | Int64 | slice) -> Pieces:
         """Some of the pieces."""
         return Pieces(
             self.gap[keep], self.start_ns[keep], self.end_ns[keep], self.cause[keep], self.row[keep]
@@ -115,9 +116,8 @@ def pieces_of_gaps(
     after = _after_launch(links, device, start_ns, end_ns, returned, handed, linked)
     lines = launching_lines(links)
     host = _host(lines, launches.launch_track[device], start_ns, handed, linked)
-    found = _joined([everything.where(~linked), after, host])
-    found = _with_profiler(links, found.where(np.lexsort((found.start_ns, found.gap))))
-    return _with_lost_lead(lines, found, gap_device)
+    parts = [part for part in (everything.where(~linked), after, host) if len(part)]
+    return _with_lost_lead(lines, _in_order(_joined(parts), gap_device), gap_device)
 
 
 def _after_launch(
@@ -185,16 +185,44 @@ _LINES: WeakKeyDictionary[Links, dict[int, Line]] = WeakKeyDictionary()
 
 def _find_lines(links: Links) -> dict[int, Line]:
     launches = links.launches
-    launching, counts = np.unique(launches.launch_track[launches.is_linked], return_counts=True)
+    counts = np.bincount(launches.launch_track[launches.is_linked])
+    tracks = np.argsort(-counts, kind="stable")[: min(_THREADS, int((counts > 0).sum()))]
     states = host_states(links)
-    order = np.argsort(-counts, kind="stable")[:_THREADS]
-    return {int(track): states.line(int(track)) for track in launching[order]}
+    own = profiler_work(links)
+    return {track: _with_profiler(states.line(track), *own) for track in tracks.tolist()}
+
+
+def _with_profiler(line: Line, start_ns: Int64, end_ns: Int64, rows: Int64) -> Line:
+    """The line with the time in which the profiler handled its buffers marked as that.
+
+    Not where the thread waits, compiles or loads data: that would have taken as long.
+    """
+    if not len(start_ns):
+        return line
+    borders = np.stack((start_ns, end_ns), axis=1).ravel()
+    where = np.searchsorted(line.at_ns, borders)
+    new = where == np.searchsorted(line.at_ns, borders, side="right")
+    at = np.insert(line.at_ns, where[new], borders[new])
+    index = np.searchsorted(line.at_ns, at, side="right") - 1
+    before = index < 0
+    index = np.maximum(index, 0)
+    if not len(line.at_ns):
+        state = np.full(len(at), State.NOTHING, np.uint8)
+        cause, row = np.full(len(at), Cause.PYTHON, np.uint8), np.full(len(at), -1, np.int64)
+    else:
+        state = np.where(before, State.NOTHING, line.state[index]).astype(np.uint8)
+        cause = np.where(before, Cause.PYTHON, line.cause[index]).astype(np.uint8)
+        row = np.where(before, -1, line.row[index])
+    inside = np.searchsorted(start_ns, at, side="right") - 1
+    own = (inside >= 0) & (at < end_ns[np.maximum(inside, 0)]) & ORDINARY[cause]
+    state[own], cause[own], row[own] = State.LAUNCH, Cause.PROFILER, int(rows[0])
+    return Line(line.track, at, state, cause, row)
 
 
 def _host(lines: dict[int, Line], track: Int64, start_ns: Int64, end_ns: Int64, linked: Bool) -> Pieces:
     """What the launching threads did until the launching call returned."""
     found = []
-    for number in np.unique(track[linked]).tolist():
+    for number in np.flatnonzero(np.bincount(track[linked])).tolist():
         mine = np.flatnonzero(linked & (track == number) & (end_ns > start_ns))
         pieces = Pieces(
             mine,
@@ -207,9 +235,12 @@ def _host(lines: dict[int, Line], track: Int64, start_ns: Int64, end_ns: Int64, 
         own_first = sorted(lines, key=lambda other: other != number)
         for other in own_first:
             quiet = state == State.NOTHING
-            inner, inner_state = _cut(pieces.where(quiet), lines[other])
-            pieces = _joined([pieces.where(~quiet), inner])
-            state = np.concatenate((state[~quiet], inner_state))
+            if quiet.all():
+                pieces, state = _cut(pieces, lines[other])
+            elif quiet.any():
+                inner, inner_state = _cut(pieces.where(quiet), lines[other])
+                pieces = _joined([pieces.where(~quiet), inner])
+                state = np.concatenate((state[~quiet], inner_state))
         found.append(pieces)
     return _joined(found)
 
@@ -241,25 +272,6 @@ def _cut(pieces: Pieces, line: Line) -> tuple[Pieces, UInt8]:
     )
 
 
-def _with_profiler(links: Links, pieces: Pieces) -> Pieces:
-    """Time in which the profiler fetched or wrote its buffers is its own."""
-    start, end, rows = profiler_work(links)
-    if not len(start):
-        return pieces
-    line = Line(
-        -1,
-        np.stack((start, end), axis=1).ravel(),
-        np.tile(np.array([State.LAUNCH, State.NOTHING], np.uint8), len(start)),
-        np.tile(np.array([Cause.PROFILER, Cause.UNKNOWN], np.uint8), len(start)),
-        np.full(2 * len(start), int(rows[0]), np.int64),
-    )
-    last = np.searchsorted(start, pieces.end_ns, side="left") - 1  # the last to start before the piece ends
-    touched = ORDINARY[pieces.cause] & (last >= 0) & (end[np.maximum(last, 0)] > pieces.start_ns)
-    cut, _ = _cut(pieces.where(touched), line)
-    found = _joined([pieces.where(~touched), cut])
-    return found.where(np.lexsort((found.start_ns, found.gap)))
-
-
 def profiler_work(links: Links) -> tuple[Int64, Int64, Int64]:
     """When the profiler fetched or wrote its buffers: start and end of each stretch, and the rows."""
     c = links.trace.columns
@@ -268,33 +280,28 @@ def profiler_work(links: Links) -> tuple[Int64, Int64, Int64]:
     return *merged(c.start_ns[rows], c.end_ns[rows]), rows
 
 
+def _in_order(pieces: Pieces, gap_device: Int64) -> Pieces:
+    """The pieces by device, then time: so the pieces of a gap follow each other."""
+    if len(gap_device) and gap_device[-1] == gap_device[0]:
+        return pieces.where(np.argsort(pieces.start_ns, kind="stable"))
+    return pieces.where(np.lexsort((pieces.start_ns, gap_device[pieces.gap])))
+
+
 def _with_lost_lead(lines: dict[int, Line], pieces: Pieces, gap_device: Int64) -> Pieces:
     """Give idle time after a wait to the wait, as much as it waited outside of gaps."""
     begin, end, cause, row = _waits(lines)
     if not len(begin) or not len(pieces):
         return pieces
+    taken = np.zeros(len(pieces), np.int64)
+    wait = np.zeros(len(pieces), np.int64)
     device = gap_device[pieces.gap]
-    borders = np.flatnonzero(np.diff(device)) + 1
-    found = [
-        _after_waits(pieces.where(mine), begin, end, cause, row)
-        for mine in np.split(np.arange(len(pieces)), borders)
-    ]
-    joined = _joined(found)
-    return joined.where(np.lexsort((joined.start_ns, joined.gap)))
-
-
-def _after_waits(pieces: Pieces, begin: Int64, end: Int64, cause: UInt8, row: Int64) -> Pieces:
-    """The pieces of one device, in order of time, after these waits (ordered by end)."""
-    length = pieces.end_ns - pieces.start_ns
-    inside = _covered(pieces, end) - _covered(pieces, begin)
-    lead = end - begin - inside
-    ordinary = ORDINARY[pieces.cause]
-    spent = np.concatenate(([0], np.cumsum(np.where(ordinary, length, 0))))
-    last = np.searchsorted(end, pieces.start_ns, side="right") - 1
-    wait = np.maximum(last, 0)
-    since = spent[:-1] - spent[np.searchsorted(pieces.start_ns, end, side="left")][wait]
-    taken = np.where(ordinary & (last >= 0), np.clip(lead[wait] - since, 0, length), 0)
+    borders = [0, *(np.flatnonzero(np.diff(device)) + 1).tolist(), len(pieces)]
+    for first, last in pairwise(borders):
+        here = slice(first, last)
+        taken[here], wait[here] = _taken_by_waits(pieces.where(here), begin, end)
     given = np.flatnonzero(taken)
+    if not len(given):
+        return pieces
     cut = Pieces(
         pieces.gap[given],
         pieces.start_ns[given],
@@ -303,7 +310,20 @@ def _after_waits(pieces: Pieces, begin: Int64, end: Int64, cause: UInt8, row: In
         row[wait[given]],
     )
     left = replace(pieces, start_ns=pieces.start_ns + taken)
-    return _joined([cut, left.where(taken < length)])
+    return _in_order(_joined([cut, left.where(left.start_ns < left.end_ns)]), gap_device)
+
+
+def _taken_by_waits(pieces: Pieces, begin: Int64, end: Int64) -> tuple[Int64, Int64]:
+    """Of each piece of one device, in order of time, what a wait (ordered by end) takes, and which."""
+    length = pieces.end_ns - pieces.start_ns
+    lead = end - begin - (_covered(pieces, end) - _covered(pieces, begin))
+    ordinary = ORDINARY[pieces.cause]
+    spent = np.concatenate(([0], np.cumsum(np.where(ordinary, length, 0))))
+    last = np.searchsorted(end, pieces.start_ns, side="right") - 1
+    wait = np.maximum(last, 0)
+    since = spent[:-1] - spent[np.searchsorted(pieces.start_ns, end, side="left")][wait]
+    taken = np.where(ordinary & (last >= 0), np.clip(lead[wait] - since, 0, length), 0)
+    return taken, wait
 
 
 def _covered(pieces: Pieces, time_ns: Int64) -> Int64:

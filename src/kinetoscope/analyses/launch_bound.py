@@ -90,10 +90,7 @@ def launch_bound(links: Links) -> LaunchBound | None:
     call_late, call_known = _by_call(links, late, first)
     found = links.steps
     wait = host_wait_ns(links)
-    by_step = tuple(
-        _overhead(links, found.names[number], 1, found.of_call == number, call_late, call_known, span)
-        for number, span in enumerate((found.end_ns - found.start_ns - wait).tolist())
-    )
+    by_step = _by_step(links, call_late, call_known, found.end_ns - found.start_ns - wait)
     usual = usual_steps(found) if len(found) else np.empty(0, np.int64)
     inside = np.isin(found.of_call, usual) if len(found) else np.ones(len(launches.call_rows), np.bool_)
     known = call_known & inside
@@ -110,7 +107,7 @@ def launch_bound(links: Links) -> LaunchBound | None:
         host_ns=host,
         device_ns=device,
         late_share=float(call_late[known].mean()) if known.any() else None,
-        queue=queue_of(links, usual),
+        queue=queue_of(links, usual, first),
         steps=by_step,
         regions=_by_region(links, inside, call_late, call_known),
     )
@@ -154,11 +151,14 @@ def host_wait_ns(links: Links) -> Int64:
     return union_by_group(step[keep], starts[keep], ends[keep], len(found))
 
 
-def queue_of(links: Links, usual: Int64) -> Queue | None:
-    """The queue from the first to the last of these steps (all there is where there are none)."""
+def queue_of(links: Links, usual: Int64, first: Bool) -> Queue | None:
+    """The queue from the first to the last of these steps (all there is where there are none).
+
+    ``first``: [d] the first events of launches, as `late_starts` tells them.
+    """
     launches, c = links.launches, links.trace.columns
     rows, call = launches.device_rows, launches.call_of
-    keep = (call >= 0) & c.is_valid[rows] & late_starts(links)[1]
+    keep = (call >= 0) & c.is_valid[rows] & first
     ends = launches.call_start_ns + launches.call_dur_ns
     put, taken = ends[call[keep]], c.start_ns[rows[keep]]
     put = np.minimum(put, taken)  # a kernel can start before its call returns
@@ -194,6 +194,29 @@ def _by_call(links: Links, late: Bool, first: Bool) -> tuple[Bool, Bool]:
     call_late[launches.call_of[first]] = late[first]
     known[launches.call_of[first]] = True
     return call_late, known
+
+
+def _by_step(links: Links, late: Bool, known: Bool, host_ns: Int64) -> tuple[Overhead, ...]:
+    launches, found = links.launches, links.steps
+    step = found.of_call
+    inside = step >= 0
+    many = len(found)
+    count = np.bincount(step[inside], minlength=many).tolist()
+    spent = np.zeros(many, np.int64)
+    np.add.at(spent, step[inside], launches.call_dur_ns[inside])
+    judged = np.bincount(step[inside & known], minlength=many).tolist()
+    were_late = np.bincount(step[inside & known & late], minlength=many).tolist()
+    return tuple(
+        Overhead(
+            name=found.names[number],
+            calls=1,
+            launches=count[number],
+            launch_ns=spent.item(number),
+            host_ns_per_launch=round(host_ns.item(number) / count[number]) if count[number] else None,
+            late_share=were_late[number] / judged[number] if judged[number] else None,
+        )
+        for number in range(many)
+    )
 
 
 def _overhead(

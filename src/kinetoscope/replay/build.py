@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinetoscope.analyses.idle_causes import ORDINARY, launching_lines, profiler_work
+from kinetoscope.analyses.idle_causes import launching_lines
 from kinetoscope.analyses.idle_causes_host import Line
 from kinetoscope.analyses.idle_causes_names import Cause
 from kinetoscope.analyses.launch_bound import late_starts
@@ -46,15 +46,11 @@ def build(links: Links) -> Model | None:
     issue = np.where(waiting.blocks_in_call, launches.call_start_ns[called], call_end)
     issue = np.minimum(issue, high)
     marks = np.append(found.start_ns[first : last + 1], high)
-    own_start, own_end, _ = profiler_work(links)
     borders = (
         *(issue, waiting.begin_ns, waiting.end_ns, waiting.record_ns, waiting.stream_ns, marks),
-        *(own_start, own_end, *_optimizer_borders(links)),
+        *_optimizer_borders(links),
     )
     host = _host(lines, np.concatenate(borders), low, high, found.start_ns[first : last + 1], first)
-    for begin, end in zip(own_start.tolist(), own_end.tolist(), strict=True):
-        inside = slice(*np.searchsorted(host.recorded_ns, [begin, end]))
-        host.cause[inside][ORDINARY[host.cause[inside]]] = Cause.PROFILER
     for begin, end in zip(waiting.begin_ns.tolist(), waiting.end_ns.tolist(), strict=True):
         inside = slice(*np.searchsorted(host.recorded_ns, [begin, end]))
         host.dur_ns[inside] = 0
