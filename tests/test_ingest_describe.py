@@ -103,6 +103,13 @@ def test_whatever_comes_last_is_not_the_end_of_a_cut_file(tmp_path: Path, last: 
     assert info.events == 3 + last.count(", {}")
 
 
+def test_an_event_nested_too_deep_is_lost_alone(tmp_path: Path) -> None:
+    deep = '{"ph": "X", "cat": "cpu_op", "ts": 1, "args": {"a": %s}}' % ("[" * 100_000 + "]" * 100_000)
+    info = info_of(tmp_path, OP, deep, OP)
+    assert info.complete_events == 2
+    assert [(warning.code, warning.count) for warning in info.warnings] == [("event-lost", 1)]
+
+
 def test_partial_says_why(tmp_path: Path) -> None:
     (warning,) = info_of(tmp_path, OP, OP, cut=20).warnings
     assert warning.message == (

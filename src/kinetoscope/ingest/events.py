@@ -97,7 +97,7 @@ def decode(text: bytes) -> EventColumns:
     except (msgspec.ValidationError, OverflowError):  # unexpected types, or an id beyond int64
         decoded, odd = tolerant(document)
         return _columns(decoded, document, odd)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(str(error)) from None
 
 

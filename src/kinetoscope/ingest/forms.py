@@ -100,7 +100,7 @@ def raw_events(text: bytes) -> list[bytes]:
     """
     try:
         return [bytes(raw) for raw in RAW.decode(b"".join((b"[", text, b"]")))]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(str(error)) from None
 
 
@@ -172,7 +172,7 @@ def tolerant(document: bytes) -> tuple[Decoded, dict[str, int]]:
     """
     try:
         anything = _ANYTHING.decode(document)
-    except (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation, RecursionError) as error:
         raise MalformedError(str(error)) from None
     notes: dict[str, int] = {}
     events: list[_DecimalEvent] = []
