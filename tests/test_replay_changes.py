@@ -15,6 +15,7 @@ from helpers import (
     SHARED,
     TRACES,
     Event,
+    annotation_window,
     call,
     event,
     kernel,
@@ -22,6 +23,7 @@ from helpers import (
     note,
     op,
     region,
+    shipped,
 )
 from kinetoscope.link import link
 from kinetoscope.replay import Model, build, changes, run
@@ -286,6 +288,17 @@ def test_pair_decode() -> None:
     # measured in a process in which a profiler had run: 10 to 30 % too high where the host is the limit
     assert found.predicted_ns / 1e6 == pytest.approx(after[0], rel=0.25)
     assert found.low_ns / 1e6 <= after[0] <= found.high_ns / 1e6
+
+
+def test_decode_of_another_capture() -> None:
+    # six layers: eager, compiled and with CUDA graphs in one trace; 1.631 and 0.175 ms without a profiler
+    links = annotation_window(shipped("gpt_decode"), "compiled")
+    model = build(links)
+    assert model is not None
+    found = predict(Before.of(model, 1_631_000, "measured"), [predictions.CUDA_GRAPHS])
+    assert found.verdict == "gain"
+    assert found.predicted_ns == pytest.approx(174_700, rel=0.12)
+    assert found.low_ns <= 174_700 <= found.high_ns
 
 
 def test_pair_big_batch_gains_nothing() -> None:
