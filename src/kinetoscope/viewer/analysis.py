@@ -45,9 +45,10 @@ class Analysis:
         Raises:
             UsageError: the window is not in the trace.
         """
+        # the report first: it needs most memory while it is made
+        report = report_of(trace, window=window, log=log, capture=capture, warnings=warnings)
         links = Links(trace)
         work = find_work(links)
-        report = report_of(trace, window=window, log=log, capture=capture, warnings=warnings)
         return cls(links, report, work, meaning.by_origin(links, work))
 
     @cached_property

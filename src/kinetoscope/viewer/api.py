@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kinetoscope.errors import UsageError
-from kinetoscope.trace import Int64, Trace
+from kinetoscope.trace import Int64, Trace, UInt8
 from kinetoscope.viewer import area, details, flows, meaning, story
 from kinetoscope.viewer.encode import Drawn, label, viewport
 from kinetoscope.viewer.lanes import Lanes
@@ -111,7 +111,7 @@ def _rough_meaning(timeline: Timeline, row: Any) -> Any:
 
 
 def _gaps(
-    pyramid: Pyramid, lanes: Int64, begin: float, end: float, pixel: float, own: int, cause: Int64, names: int
+    pyramid: Pyramid, lanes: Int64, begin: float, end: float, pixel: float, own: int, cause: UInt8, names: int
 ) -> Drawn:
     pieces = query(pyramid, lanes, begin, end, pixel)
     ordered: Lanes = pyramid.lanes
@@ -122,7 +122,7 @@ def _gaps(
         ordered.start_ns[pieces.first],
         ordered.end_ns[pieces.last],
         gap,
-        cause[gap] + names,
+        cause[gap].astype(np.int64) + names,
         np.full(len(pieces), meaning.NUMBER["idle"], np.uint8),
         np.zeros(len(pieces), np.uint8),
     )

@@ -33,7 +33,7 @@ class Series:
 
     def pixels(self, begin_ns: float, end_ns: float, pixels: int) -> dict[str, Any]:
         """Lowest and highest value in each pixel; None before the first sample."""
-        edges = begin_ns + np.arange(pixels + 1) * ((end_ns - begin_ns) / pixels)
+        edges = (begin_ns + np.arange(pixels + 1) * ((end_ns - begin_ns) / pixels)).astype(np.int64)
         at = np.searchsorted(self.time_ns, edges, side="right")
         # a pixel holds what was there when it began, and every sample inside it
         first, last = np.maximum(at[:-1] - 1, 0), at[1:]

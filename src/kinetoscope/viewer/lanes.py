@@ -8,6 +8,7 @@ there, they are put into the first lane that is free.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +64,7 @@ class Lanes:
         if first == last:
             return None
         starts, ends = self.start_ns[first:last], self.end_ns[first:last]
-        after = int(np.searchsorted(starts, time_ns, side="right"))
+        after = int(np.searchsorted(starts, np.int64(math.floor(time_ns)), side="right"))
         near = [n for n in (after - 1, after) if 0 <= n < len(starts)]
         distance, _, best = min(
             (max(float(starts[n]) - time_ns, time_ns - float(ends[n]), 0.0), float(starts[n] - ends[n]), n)

@@ -14,7 +14,7 @@ from kinetoscope.analyses.idle_causes import pieces_of_gaps
 from kinetoscope.analyses.idle_causes_names import CAUSES
 from kinetoscope.link import Links
 from kinetoscope.schema import Report
-from kinetoscope.trace import Int64
+from kinetoscope.trace import Int32, UInt8
 from kinetoscope.viewer.lanes import Lanes, single_lanes
 from kinetoscope.viewer.pyramid import Pyramid, build
 from kinetoscope.viewer.timeline import Timeline
@@ -40,9 +40,9 @@ class IdleLanes:
     devices: tuple[str, ...]
     pyramid: Pyramid
     causes: tuple[str, ...]
-    cause: Int64
-    because: Int64
-    next_row: Int64
+    cause: UInt8
+    because: Int32
+    next_row: Int32
 
     @property
     def lanes(self) -> Lanes:
@@ -66,9 +66,9 @@ def idle_lanes(links: Links) -> IdleLanes | None:
         devices=gaps.devices,
         pyramid=build(single_lanes(groups)),
         causes=CAUSES,
-        cause=pieces.cause.astype(np.int64),
-        because=pieces.row,
-        next_row=gaps.next_row[pieces.gap],
+        cause=pieces.cause,
+        because=pieces.row.astype(np.int32),
+        next_row=gaps.next_row[pieces.gap].astype(np.int32),
     )
 
 

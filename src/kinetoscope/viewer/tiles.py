@@ -8,6 +8,7 @@ of slices, and nothing that could be seen is lost.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from kinetoscope.trace import Bool, Int64
 from kinetoscope.viewer.pyramid import FAN_OUT, Pyramid
 
 #: a lane is entered at the level at which it has at most so many blocks a pixel
-_BLOCKS_PER_PIXEL = 4
+_BLOCKS_PER_PIXEL = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +105,13 @@ def query(
 def _in_window(pyramid: Pyramid, wanted: Int64, begin_ns: float, end_ns: float) -> tuple[Int64, Int64]:
     """Per lane, the positions of the slices that meet the window."""
     lanes = pyramid.lanes
+    # whole numbers: for any other, searchsorted would first turn the whole column into doubles
+    begin, end = np.int64(math.ceil(begin_ns)), np.int64(math.floor(end_ns))
     low, high = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.int64)
     for number, lane in enumerate(wanted.tolist()):
         first, last = lanes.bounds(lane)
-        low[number] = first + np.searchsorted(lanes.end_ns[first:last], begin_ns, side="left")
-        high[number] = first + np.searchsorted(lanes.start_ns[first:last], end_ns, side="right")
+        low[number] = first + np.searchsorted(lanes.end_ns[first:last], begin, side="left")
+        high[number] = first + np.searchsorted(lanes.start_ns[first:last], end, side="right")
     return low, high
 
 
@@ -143,8 +146,10 @@ def _merged(pyramid: Pyramid, pieces: Pieces, pixel_ns: float) -> Pieces:
         return pieces
     last = np.append(first[1:], len(start)) - 1
     dur = lanes.end_ns[pieces.longest] - lanes.start_ns[pieces.longest]
-    group = np.cumsum(opens) - 1
-    longest = pieces.longest[np.lexsort((dur, group))][last]
+    most = np.maximum.reduceat(dur, first)
+    at = np.flatnonzero(dur == np.repeat(most, last - first + 1))
+    group = np.searchsorted(first, at, side="right")
+    longest = pieces.longest[at[np.append(True, group[1:] != group[:-1])]]
     return Pieces(
         lane=pieces.lane[first],
         first=pieces.first[first],

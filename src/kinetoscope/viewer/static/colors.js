@@ -25,8 +25,17 @@ function luminance(color) {
  */
 export function theme(meanings, context, ratio) {
   const style = getComputedStyle(document.documentElement);
+  /** @type {Map<string, string>} */
+  const known = new Map();
   /** @param {string} name */
-  const at = (name) => style.getPropertyValue(`--${name}`).trim();
+  const at = (name) => {
+    let color = known.get(name);
+    if (color === undefined) {
+      color = style.getPropertyValue(`--${name}`).trim();
+      known.set(name, color);
+    }
+    return color;
+  };
   const probe = document.createElement("span");
   document.body.append(probe);
   /** @param {string} color */

@@ -194,7 +194,7 @@ export function renderer(canvas, meanings) {
     for (const [number, at] of tops) y[number] = at;
     const scale = tile.pixel / scene.view.pixel, shift = (tile.begin - scene.view.begin) / scene.view.pixel;
     const least = 1 / ratio;
-    let last = -1;
+    let last = -1, lastLane = -1, lastPixel = -1e9;
     for (let place = 0; place < order.length; place++) {
       const at = order[place];
       const number = lane[at];
@@ -202,16 +202,27 @@ export function renderer(canvas, meanings) {
       const x1 = tile.x1[at] * scale + shift;
       const x0 = tile.x0[at] * scale + shift;
       if (x1 < -2 || x0 > width) continue;
-      if (key[place] !== last) {
+      const changed = key[place] !== last;
+      if (changed) {
         last = key[place];
         const meaning = last >> 2 & 63;
-        context.fillStyle = meaning === idle && colors.idle ? colors.idle : colors.fill[meaning];
+        // hatching shows only where there is room for it
+        context.fillStyle = meaning === idle && colors.idle && (last & 3) === 3 ? colors.idle : colors.fill[meaning];
         context.globalAlpha = LEVELS[last & 3] * (last & 256 ? 1 : 0.22);
       }
-      const from = x0 < -2 ? -2 : x0, to = x1 > width + 2 ? width + 2 : x1;
-      let wide = to - from;
-      if (wide > 3) wide -= 0.75;
-      context.fillRect(from, y[number] + 1, wide < least ? least : wide, LANE - 2);
+      let from = x0 < -2 ? -2 : x0;
+      let wide = (x1 > width + 2 ? width + 2 : x1) - from;
+      if (wide > 3) {
+        wide -= 0.75;
+      } else if (wide < least) {
+        // whole device pixels, and each of them only once: many pieces can fall into one
+        from = Math.floor(from * ratio) / ratio;
+        wide = least;
+        if (from === lastPixel && number === lastLane && !changed) continue;
+        lastPixel = from;
+        lastLane = number;
+      }
+      context.fillRect(from, y[number] + 1, wide, LANE - 2);
     }
     context.globalAlpha = 1;
   }

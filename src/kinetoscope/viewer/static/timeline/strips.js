@@ -15,9 +15,10 @@ import { tile } from "../net.js";
  * A canvas that knows its size.
  * @param {HTMLCanvasElement} canvas
  * @param {number} height
+ * @param {number} [width]
  */
-function prepared(canvas, height) {
-  const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth;
+function prepared(canvas, height, width = canvas.clientWidth) {
+  const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   const context = canvas.getContext("2d");
@@ -47,14 +48,19 @@ export function minimap(view, trace) {
     const pixels = Math.max(200, canvas.clientWidth);
     const pixel = 2 ** Math.floor(Math.log2((view.high - view.low) / pixels));
     whole = await tile({ begin: view.low, end: view.high, pixel: Math.max(pixel, 1e-3), lanes: lanes.map((each) => each.lane).sort((one, other) => one - other), q: "" });
+    painted = "";
     draw();
   }
 
   /** @param {number} time */
   const x = (time) => ((time - view.low) / (view.high - view.low)) * canvas.clientWidth;
 
-  function draw() {
-    const { context, width, at } = prepared(canvas, height);
+  /** What does not move with the view, painted once. */
+  const ground = document.createElement("canvas");
+  let painted = "";
+
+  function paint() {
+    const { context, width, at } = prepared(ground, height, canvas.clientWidth);
     if (!context || !width) return;
     context.fillStyle = at("paper");
     context.fillRect(0, 0, width, height);
@@ -86,6 +92,17 @@ export function minimap(view, trace) {
       });
       context.globalAlpha = 1;
     }
+  }
+
+  function draw() {
+    const { context, width, at } = prepared(canvas, height);
+    if (!context || !width) return;
+    const wanted = `${width} ${window.devicePixelRatio} ${at("paper")}`;
+    if (painted !== wanted) {
+      painted = wanted;
+      paint();
+    }
+    context.drawImage(ground, 0, 0, width, height);
     const x0 = x(view.begin), x1 = Math.max(x0 + 2, x(view.end));
     context.fillStyle = at("ink");
     context.globalAlpha = 0.13;
@@ -136,9 +153,16 @@ export function minimap(view, trace) {
   return {
     element: canvas, draw, load,
     /** @param {Over} given */
-    setOver(given) { over = given; },
+    setOver(given) {
+      over = given;
+      painted = "";
+    },
     /** @param {{ count: number, strip: number[] } | null} given */
-    setHits(given) { hits = given; draw(); },
+    setHits(given) {
+      hits = given;
+      painted = "";
+      draw();
+    },
   };
 }
 
