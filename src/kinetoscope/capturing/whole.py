@@ -23,6 +23,7 @@ from kinetoscope.capturing.session import ProfileSession, device_module
 __all__ = ["Watchdog", "WholeProfile", "resident_bytes"]
 
 _TICK_SECONDS: Final = 0.2
+_DETACH_SECONDS: Final = 0.3
 
 
 def resident_bytes() -> int:
@@ -110,6 +111,9 @@ def detaching_cupti(wanted: bool = True) -> Any:
     os.environ["TEARDOWN_CUPTI"] = "1"
     try:
         yield
+        # Kineto detaches in a thread of its own and does not say when it is done. A profile that started
+        # meanwhile would see nothing of the device, and steps of a fraction of a millisecond soon start one.
+        time.sleep(_DETACH_SECONDS)
     finally:
         os.environ.pop("TEARDOWN_CUPTI", None)
 
