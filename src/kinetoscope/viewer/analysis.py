@@ -61,6 +61,12 @@ class Analysis:
         """Idle gaps of the devices."""
         return overlays.idle_lanes(self.links)
 
+    @property
+    def idle_if_known(self) -> overlays.IdleLanes | None:
+        """The idle time if it was asked for before: a picture does not wait for it."""
+        found: overlays.IdleLanes | None = self.__dict__.get("idle")
+        return found
+
     @cached_property
     def series(self) -> list[Series]:
         """Counters."""

@@ -67,7 +67,7 @@ def tiles(session: Session, given: Parameters) -> bytes:
     if pixel <= 0 or (end - begin) / pixel > _PIXELS:
         raise UsageError(f"pixel: at most {_PIXELS} pixels at a time")
     own = len(timeline.lanes)
-    idle = analysis.idle if analysis is not None else None
+    idle = analysis.idle_if_known if analysis is not None else None
     every = numbers(given.get("lanes", ""), own + (len(idle.lanes) if idle else 0))
     parts = [_drawn(session, every[every < own], begin, end, pixel, given.get("q", ""))]
     texts: list[str] | Any = timeline.trace.names
@@ -178,7 +178,8 @@ def at(session: Session, given: Parameters) -> dict[str, Any]:
 def names(session: Session, given: Parameters) -> dict[str, Any]:
     """Labels of names by their numbers; those past the trace's own are causes of idle time."""
     known = session.timeline.trace.names
-    idle = session.analysis.idle if session.analysis_if_ready is not None else None
+    analysis = session.analysis_if_ready
+    idle = analysis.idle_if_known if analysis is not None else None
     causes = list(idle.causes) if idle is not None else []
     found = {}
     for which in numbers(given.get("ids", ""), len(known) + len(causes)).tolist():
