@@ -12,6 +12,7 @@ from helpers import HAS_SHARED, NO_SHARED, SHARED, Event, call, kernel, links_of
 from kinetoscope import analyses
 from kinetoscope.link import link
 from kinetoscope.replay import Model, Replayed, build, run
+from kinetoscope.replay.model import Item
 
 STEPS = 6
 
@@ -187,6 +188,45 @@ def test_streams_wait_for_events(tmp_path: Path) -> None:
     # a longer a holds up its b: the end moves by all five steps' worth
     assert stretched_kernel(model, "a", 10).step_ns == 131_000
     assert stretched_kernel(model, "a", 10).total_ns == whole.total_ns + 5 * 10_000
+
+
+def test_streams_that_wait_without_saying_so(tmp_path: Path) -> None:
+    # No call tells that stream 20 waits. But b starts 1 us after each a, which it was launched long before.
+    silent = [one for one in two_streams() if not one["name"].startswith(("cudaEvent", "cudaStream"))]
+    model = model_of(tmp_path, silent)
+    whole = run(model)
+    assert whole.step_ns == 121_000
+    assert stretched_kernel(model, "a", 10).total_ns == whole.total_ns + 5 * 10_000
+    assert stretched_kernel(model, "b", 50).total_ns == whole.total_ns + 50_000
+
+
+def test_a_wait_that_the_trace_contradicts_is_not_believed(tmp_path: Path) -> None:
+    # b runs beside its a, although stream 20 was told to wait: for something else, then
+    beside = two_streams()
+    for one in beside:
+        if one["name"] == "b":
+            one["ts"] -= 60
+    model = model_of(tmp_path, beside)
+    told = model_of(tmp_path, two_streams())
+    assert (told.items.kind == Item.STREAM_WAIT).sum() == STEPS - 1
+    assert (model.items.kind != Item.STREAM_WAIT).all()
+
+
+def test_work_left_lying_for_no_recorded_reason_is_left_as_long(tmp_path: Path) -> None:
+    # launched at 28 of 200 us, once started at 130 though the device had nothing to do: 100 us late
+    events: list[Event] = []
+    for number in range(STEPS):
+        at = 200 * number
+        late = 100 if number == 3 else 0
+        events += [
+            note(f"ProfilerStep#{number}", at, 200),
+            op("aten::a", at + 10, 30),
+            call(number + 1, at + 20, 8),
+            kernel(number + 1, at + 30 + late, 20, name="a"),
+        ]
+    model = model_of(tmp_path, events)
+    assert sorted(model.blocks.extra_ns.tolist()) == [0, 0, 0, 0, 100_000]
+    assert run(model).step_ns == 200_000
 
 
 def graphs() -> list[Event]:

@@ -42,7 +42,7 @@ from kinetoscope.trace import Bool, Category, Int64, UInt8
 #: a wait shorter than this found the device done: the call itself takes as long
 _LEAST_WAIT_NS = 10_000
 #: a device takes up its work faster than this; what is beyond has a reason that the trace does not show
-_LONGEST_LATENCY_NS = 50_000
+LONGEST_LATENCY_NS = 50_000
 #: threads beyond these, by number of launches, are not asked
 _THREADS = 8
 
@@ -132,7 +132,7 @@ def _after_launch(
     """What lies between the return of the launching call and the start of its work."""
     cause = np.where(returned <= start_ns, Cause.QUEUED, Cause.LATENCY).astype(np.uint8)
     cause[_behind_other_stream(links, device, start_ns)] = Cause.STREAM
-    usual = np.minimum(handed + _LONGEST_LATENCY_NS, end_ns)
+    usual = np.minimum(handed + LONGEST_LATENCY_NS, end_ns)
     row = links.launches.launch_row[device]
     found = []
     for begin, stop, why in ((handed, usual, cause), (usual, end_ns, np.full_like(cause, Cause.UNKNOWN))):

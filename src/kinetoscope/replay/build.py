@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinetoscope.analyses.idle_causes import launching_lines
+from kinetoscope.analyses.idle_causes import LONGEST_LATENCY_NS, launching_lines
 from kinetoscope.analyses.idle_causes_host import Line
 from kinetoscope.analyses.idle_causes_names import Cause
 from kinetoscope.analyses.launch_bound import late_starts
@@ -14,7 +14,7 @@ from kinetoscope.link import Links
 from kinetoscope.link.launches import Launches
 from kinetoscope.link.names import Mark, marked
 from kinetoscope.replay.model import Blocks, Events, Host, Item, Items, Model, lengths_of_blocks
-from kinetoscope.replay.waiting import find_waits
+from kinetoscope.replay.waiting import find_waits, other_streams
 from kinetoscope.trace import Bool, Category, Int64
 
 #: so many steps and launches are replayed at most: a change is asked for many times
@@ -54,7 +54,7 @@ def build(links: Links) -> Model | None:
     for begin, end in zip(waiting.begin_ns.tolist(), waiting.end_ns.tolist(), strict=True):
         inside = slice(*np.searchsorted(host.recorded_ns, [begin, end]))
         host.dur_ns[inside] = 0
-    blocks, events = _blocks(links, called, waiting.blocks_in_call)
+    blocks, events = _blocks(links, called, waiting.blocks_in_call, issue)
     items = _items(
         host.recorded_ns,
         (Item.LAUNCH, issue, np.arange(len(called))),
@@ -139,7 +139,7 @@ def _items(begin_ns: Int64, *groups: tuple[Item, Int64, Int64]) -> Items:
     return Items(kind[order].astype(np.uint8), after, argument[order])
 
 
-def _blocks(links: Links, called: Int64, in_call: Bool) -> tuple[Blocks, Events]:
+def _blocks(links: Links, called: Int64, in_call: Bool, issue_ns: Int64) -> tuple[Blocks, Events]:
     """What these calls launched."""
     launches, c = links.launches, links.trace.columns
     number = np.full(len(launches.call_rows), -1, np.int64)
@@ -172,17 +172,41 @@ def _blocks(links: Links, called: Int64, in_call: Bool) -> tuple[Blocks, Events]
     own = np.full(len(called), _LATENCY_NS, np.int64)
     own[block[heads]] = np.clip(until, 0, np.maximum(_gap_before_rows(links, rows[heads]), _LATENCY_NS))
     latency = np.where(in_call, own, latency)
+    length = lengths_of_blocks(events, len(called))
+    begins = np.full(len(called), np.iinfo(np.int64).max, np.int64)
+    begins[block[heads]] = c.start_ns[rows[heads]]
+    behind, behind_ns = other_streams(stream, begins, length, issue_ns + latency)
+    extra = _unexplained(links, rows[heads], block[heads], issue_ns + latency)
     return (
         Blocks(
             stream=stream,
-            length_ns=lengths_of_blocks(events, len(called)),
+            length_ns=length,
             latency_ns=latency,
             gap_ns=between[kind],
+            extra_ns=np.where(behind >= 0, 0, extra),
+            behind=behind,
+            behind_ns=behind_ns,
             step=links.steps.of_call[called],
             row=launches.call_rows[called],
         ),
         events,
     )
+
+
+def _unexplained(links: Links, heads: Int64, block: Int64, ready_ns: Int64) -> Int64:
+    """Per block: how long an idle device left it lying, beyond the usual; 0 if not much longer."""
+    c = links.trace.columns
+    extra = np.zeros(len(ready_ns), np.int64)
+    for events in links.devices:
+        until = np.maximum.accumulate(events.end_ns)
+        # what started before a head, at the latest
+        before = np.searchsorted(events.start_ns, c.start_ns[heads], side="left") - 1
+        idle_since = np.where(before >= 0, until[np.maximum(before, 0)], np.iinfo(np.int64).min)
+        mine = np.isin(heads, events.rows)
+        left = c.start_ns[heads] - np.maximum(ready_ns[block], idle_since)
+        late = mine & (left > LONGEST_LATENCY_NS)
+        extra[block[late]] = left[late]
+    return extra
 
 
 def _optimizer_borders(links: Links) -> tuple[Int64, Int64]:

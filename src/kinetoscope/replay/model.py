@@ -24,7 +24,7 @@ class Item(IntEnum):
     LAUNCH = 0  # of the block that ``argument`` says
     WAIT = 1  # ``argument`` indexes `Waits`
     STEP = 2  # the step that ``argument`` says starts here (or the last one ends)
-    RECORD = 3  # an event takes note of all that was launched
+    RECORD = 3  # an event takes note of what was launched last, and so of all before it on its stream
     STREAM_WAIT = 4  # what is launched next waits for the event recorded last
 
 
@@ -75,6 +75,9 @@ class Blocks:
         length_ns: from the start of its first event to the end of its last.
         latency_ns: from the launch to the start on a free device.
         gap_ns: from the end of what runs before on the stream.
+        extra_ns: added to both where the idle device took up its work late, for no reason that is recorded.
+        behind: block of another stream that it waited for, -1 for none.
+        behind_ns: from that block's end.
         step: step that launched it.
         row: launching call.
     """
@@ -83,6 +86,9 @@ class Blocks:
     length_ns: Int64
     latency_ns: Int64
     gap_ns: Int64
+    extra_ns: Int64
+    behind: Int64
+    behind_ns: Int64
     step: Int64
     row: Int64
 

@@ -186,7 +186,7 @@ def _in_time_of(before: Before, corrected: Corrected, constants: Constants) -> C
 
 _ALWAYS = (
     "threads that launch take turns; unrecorded work and other processes change nothing",
-    "which event a stream waits for is not recorded: the one recorded last is taken",
+    "which event a stream waits for is not recorded: the order of calls and what started when tell it",
 )
 _KNOWN = ("the profiler slowed all host time alike (or each event by the same time: part of the range)",)
 _UNKNOWN = (

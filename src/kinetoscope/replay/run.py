@@ -42,6 +42,7 @@ def run(model: Model) -> Replayed:
     kinds, arguments = items.kind.tolist(), items.argument.tolist()
     stream, length = blocks.stream.tolist(), blocks.length_ns.tolist()
     latency, gap = blocks.latency_ns.tolist(), blocks.gap_ns.tolist()
+    extra, behind, behind_ns = blocks.extra_ns.tolist(), blocks.behind.tolist(), blocks.behind_ns.tolist()
     scope, own, back = waits.scope.tolist(), waits.own_ns.tolist(), waits.return_ns.tolist()
     streams = int(blocks.stream.max()) + 1 if len(blocks) else 1
     free = [_LONG_AGO] * streams
@@ -49,14 +50,17 @@ def run(model: Model) -> Replayed:
     starts_of = [_LONG_AGO] * len(blocks)
     starts: list[int] = []
     marks: dict[int, int] = {}
-    now, recorded, pending, queue = 0, _LONG_AGO, _LONG_AGO, model.queue
+    now, recorded, pending, queue, last = 0, _LONG_AGO, _LONG_AGO, model.queue, 0
     for kind, host_ns, argument in zip(kinds, spent, arguments, strict=True):
         now += host_ns
         if kind == Item.LAUNCH:
             if len(starts) >= queue:
                 now = max(now, starts[-queue])
-            its = stream[argument]
+            its = last = stream[argument]
             start = max(now + latency[argument], free[its] + gap[argument], pending)
+            if behind[argument] >= 0:
+                start = max(start, ends[behind[argument]] + behind_ns[argument])
+            start += extra[argument]
             pending = _LONG_AGO
             free[its] = ends[argument] = start + length[argument]
             starts_of[argument] = start
@@ -68,7 +72,7 @@ def run(model: Model) -> Replayed:
         elif kind == Item.STEP:
             marks[argument] = now
         elif kind == Item.RECORD:
-            recorded = max(free)
+            recorded = free[last]
         else:
             pending = max(pending, recorded)
     now += int(before[-1] - before[items.after[-1]]) if len(items) else int(before[-1])

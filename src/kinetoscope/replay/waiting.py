@@ -22,6 +22,8 @@ from kinetoscope.trace import Bool, Category, Int64
 _OWN_NS = 3_000
 #: clocks of host and device differ by so much
 _SKEW_NS = 3_000
+#: work that another stream's work was waiting for is followed by it this soon
+_DEPENDENT_NS = 20_000
 _COPY_OPS = ("aten::copy_", "aten::_to_copy", "aten::_foreach_copy_")
 
 
@@ -83,10 +85,63 @@ def find_waits(links: Links, low: int, high: int, called: Int64) -> Waiting:
         Waits(scopes, own_ns, return_ns, _causes(links, at_rows, frees), at_rows),
         begin_ns,
         end_ns,
-        c.start_ns[rows[record[c.name[rows]]]],
-        c.start_ns[rows[stream[c.name[rows]]]],
+        records,
+        _believable(
+            np.sort(c.start_ns[rows[stream[c.name[rows]]]]), records, starts, ends, streams, launched
+        ),
         blocking,
     )
+
+
+def _believable(
+    wait_ns: Int64, record_ns: Int64, starts: Int64, ends: Int64, streams: Int64, launched: Int64
+) -> Int64:
+    """Of the times at which a stream was told to wait, those that the next launch can have meant.
+
+    What is launched next waits for what was launched last before the event that was recorded last. Where it
+    began before that had ended, or is on the same stream, the wait was for something else.
+    """
+    if not len(wait_ns) or not len(record_ns) or not len(starts):
+        return wait_ns[:0]
+    order = np.argsort(launched, kind="stable")
+    at = launched[order]
+    following = np.searchsorted(at, wait_ns)
+    recorded = np.searchsorted(record_ns, wait_ns, side="right") - 1
+    noted = np.searchsorted(at, record_ns[np.maximum(recorded, 0)]) - 1
+    known = (following < len(at)) & (recorded >= 0) & (noted >= 0)
+    behind = order[np.minimum(following, len(at) - 1)]
+    before = order[np.maximum(noted, 0)]
+    known &= (streams[behind] != streams[before]) & (starts[behind] >= ends[before] - _SKEW_NS)
+    return wait_ns[known]
+
+
+def other_streams(stream: Int64, begin_ns: Int64, length_ns: Int64, ready_ns: Int64) -> tuple[Int64, Int64]:
+    """Which blocks (in order of launch) waited for a block of another stream, and from its end how long.
+
+    Many traces do not record that a stream was told to wait. A block that started as soon as work of another
+    stream had ended, though it was launched and its own stream free long before, waited for that work.
+    """
+    count = len(stream)
+    behind, since = np.full(count, -1, np.int64), np.zeros(count, np.int64)
+    end = begin_ns + length_ns
+    order = np.argsort(end, kind="stable")
+    ends = end[order]
+    free: dict[int, int] = {}
+    for block, (its, begin, done) in enumerate(
+        zip(stream.tolist(), begin_ns.tolist(), end.tolist(), strict=True)
+    ):
+        ready = max(int(ready_ns[block]), free.get(its, 0))
+        free[its] = max(free.get(its, 0), done)
+        if begin - ready <= _DEPENDENT_NS:
+            continue
+        at = int(np.searchsorted(ends, begin, side="right")) - 1
+        while at >= 0 and begin - int(ends[at]) <= _DEPENDENT_NS:
+            other = int(order[at])
+            if other < block and int(stream[other]) != its and int(ends[at]) > ready:
+                behind[block], since[block] = other, begin - int(ends[at])
+                break
+            at -= 1
+    return behind, since
 
 
 def _work(links: Links, called: Int64) -> tuple[Int64, Int64, Int64, Int64]:
