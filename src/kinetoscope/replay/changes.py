@@ -15,7 +15,7 @@ from kinetoscope.analyses.breaks import Nesting
 from kinetoscope.analyses.idle_causes_names import Cause
 from kinetoscope.link.names import Mark, marked
 from kinetoscope.link.regions import Calls, find_calls
-from kinetoscope.replay.model import Events, Item, Model, lengths_of_blocks
+from kinetoscope.replay.model import Events, Item, Items, Model, lengths_of_blocks
 from kinetoscope.trace import Bool, Category, Flag, Int64
 
 
@@ -52,14 +52,14 @@ def cuda_graphs(model: Model, constants: Constants = BEST) -> Model:
     graphs = model.links.regions.graphs
     dur = model.host.dur_ns.copy()
     items, blocks = model.items, model.blocks
-    is_launch = items.kind == Item.LAUNCH
+    launches = _LaunchItems.of(items)
     keep = np.ones(len(items), np.bool_)
     after = items.after.copy()
     target = np.arange(len(blocks))
     gradients = _gradients_after(model, calls)
     for call, accumulated in zip(calls.tolist(), gradients.tolist(), strict=True):
         first, last = np.searchsorted(model.host.recorded_ns, [graphs.start_ns[call], graphs.end_ns[call]])
-        inside = np.flatnonzero(is_launch & (items.after > first) & (items.after <= last))
+        inside = launches.between(first, last)
         if not len(inside) or last <= first:
             continue
         dur[first:last] = 0
@@ -71,6 +71,23 @@ def cuda_graphs(model: Model, constants: Constants = BEST) -> Model:
     order = np.argsort(after[keep], kind="stable")
     moved = replace(items, after=after).where(np.flatnonzero(keep)[order])
     return _merged(replace(model.with_host(dur), items=moved), target, constants.node_gap_ns)
+
+
+@dataclass(frozen=True, eq=False)
+class _LaunchItems:
+    """Numbers of the launches among items, and how many segments come before each."""
+
+    number: Int64
+    after: Int64
+
+    @classmethod
+    def of(cls, items: Items) -> _LaunchItems:
+        number = np.flatnonzero(items.kind == Item.LAUNCH)
+        return cls(number, items.after[number])
+
+    def between(self, first: int, last: int) -> Int64:
+        """Launches after segment ``first`` has begun, until ``last`` begins."""
+        return self.number[slice(*np.searchsorted(self.after, [first, last], side="right"))]
 
 
 def graph_calls(model: Model) -> Int64:
@@ -230,13 +247,13 @@ def fused_optimizer(model: Model, constants: Constants = BEST) -> Model:
     steps = optimizer_steps(model)
     dur = model.host.dur_ns.copy()
     items = model.items
-    is_launch = items.kind == Item.LAUNCH
+    launches = _LaunchItems.of(items)
     keep = np.ones(len(items), np.bool_)
     target = np.arange(len(model.blocks))
     device = model.events.dur_ns.copy()
     for call in range(len(steps)):
         first, last = np.searchsorted(model.host.recorded_ns, [steps.start_ns[call], steps.end_ns[call]])
-        inside = np.flatnonzero(is_launch & (items.after > first) & (items.after <= last))
+        inside = launches.between(first, last)
         if len(inside) < 2:
             continue
         launched = int(items.after[inside[0]])

@@ -55,6 +55,7 @@ def find_waits(links: Links, low: int, high: int, called: Int64) -> Waiting:
     event_wait = name.where(lambda text: "EventSynchronize" in text)
     stream_wait = name.where(lambda text: "StreamSynchronize" in text)
     starts, ends, streams, launched = _work(links, called)
+    work = _Ends.of(ends, streams, launched)
     made: list[tuple[int, int, int, int, int, int]] = []  # begin, end, scope, own, return, row
     records = np.sort(c.start_ns[rows[record[c.name[rows]]]])
     for row in found.tolist():
@@ -63,7 +64,7 @@ def find_waits(links: Links, low: int, high: int, called: Int64) -> Waiting:
         if event_wait[c.name[row]]:
             at = int(np.searchsorted(records, begin)) - 1
             until = int(records[at]) if at >= 0 else begin
-        scope, done = _scope(ends, streams, launched, until, end, only_one=bool(stream_wait[c.name[row]]))
+        scope, done = work.waited_for(until, end, only_one=bool(stream_wait[c.name[row]]))
         if done is None:
             continue  # it waited for nothing that is known: host time
         waited = done > begin
@@ -162,29 +163,44 @@ def _work(links: Links, called: Int64) -> tuple[Int64, Int64, Int64, Int64]:
     return start, end, stream.astype(np.int64), launches.call_start_ns[called]
 
 
-def _scope(
-    ends: Int64,
-    streams: Int64,
-    launched: Int64,
-    until: int,
-    returned: int,
-    *,
-    only_one: bool,
-) -> tuple[int, int | None]:
-    """What a call that returned then can have waited for: scope and end of that work."""
-    before = launched < until
-    if not before.any():
-        return -1, None
-    last = [(int(ends[before & (streams == one)].max()), one) for one in np.unique(streams[before]).tolist()]
-    limit = returned + _SKEW_NS
-    if not only_one and max(last)[0] <= limit:
-        return -1, max(last)[0]
-    possible = [one for one in last if one[0] <= limit]
-    if not possible:
-        return -1, None
-    # of the streams that were done, the one that ended last is the one it can have waited for
-    done, stream = max(possible)
-    return int(stream), done
+@dataclass(frozen=True)
+class _Ends:
+    """When the work of each stream had ended: of what was launched until each launch, the last end."""
+
+    launched: tuple[Int64, ...]
+    ended: tuple[Int64, ...]
+
+    @classmethod
+    def of(cls, ends: Int64, streams: Int64, launched: Int64) -> _Ends:
+        times, last = [], []
+        for stream in range(int(streams.max()) + 1 if len(streams) else 0):
+            mine = np.flatnonzero(streams == stream)
+            mine = mine[np.argsort(launched[mine], kind="stable")]
+            times.append(launched[mine])
+            last.append(np.maximum.accumulate(ends[mine]) if len(mine) else ends[mine])
+        return cls(tuple(times), tuple(last))
+
+    def waited_for(self, until: int, returned: int, *, only_one: bool) -> tuple[int, int | None]:
+        """What a call that returned then can have waited for: scope and end of the work.
+
+        Only of what was launched ``until`` then.
+        """
+        last: list[tuple[int, int]] = []
+        for stream, (launched, ended) in enumerate(zip(self.launched, self.ended, strict=True)):
+            at = int(np.searchsorted(launched, until)) - 1
+            if at >= 0:
+                last.append((int(ended[at]), stream))
+        if not last:
+            return -1, None
+        limit = returned + _SKEW_NS
+        if not only_one and max(last)[0] <= limit:
+            return -1, max(last)[0]
+        possible = [one for one in last if one[0] <= limit]
+        if not possible:
+            return -1, None
+        # of the streams that were done, the one that ended last is the one it can have waited for
+        done, stream = max(possible)
+        return stream, done
 
 
 def _blocking_copies(links: Links, called: Int64, low: int, high: int) -> Bool:

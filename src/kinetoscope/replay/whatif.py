@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 import numpy as np
 
+from kinetoscope.analyses.wording import counted
 from kinetoscope.errors import UsageError
 from kinetoscope.link import Links
 from kinetoscope.replay import predict as predictions
@@ -135,22 +136,21 @@ def _found_kernels(model: Model, regex: str) -> str:
     if not mine.any():
         raise UsageError(f"--kernel: no kernel of these steps matches {regex}")
     names = len(np.unique(trace.columns.name[model.events.row[mine]]))
-    return f"{_a_step(model, int(mine.sum()))} kernel runs a step, of {names} names, match {regex}"
+    return f"kernels matching {regex}: {_a_step(model, int(mine.sum()))} a step, of {counted(names, 'name')}"
 
 
 def _found(model: Model, option: str) -> str:
     """What there is to change, in words."""
     if option == "--cuda-graphs":
-        count = len(graph_calls(model))
-        return f"{_a_step(model, count)} calls a step of compiled graphs that could be CUDA graphs"
+        each = _a_step(model, len(graph_calls(model)))
+        return f"compiled graphs that could be CUDA graphs: {each} calls a step"
     if option == "--no-breaks":
-        spent = break_ns(model)
-        return f"{_a_step(model, spent / 1e3)} us of host time a step because of graph breaks"
+        return f"host time because of graph breaks: {_a_step(model, break_ns(model) / 1e3)} us a step"
     if option == "--no-sync":
-        return f"{_a_step(model, sync_count(model))} synchronisations a step"
+        return f"synchronisations: {_a_step(model, sync_count(model))} a step"
     if option == "--no-copies":
-        return f"{_a_step(model, len(copy_blocks(model)))} copies a step between host and device"
-    return f"{_a_step(model, len(optimizer_steps(model)))} eager optimizer steps in each step"
+        return f"copies between host and device: {_a_step(model, len(copy_blocks(model)))} a step"
+    return f"eager optimizer steps: {_a_step(model, len(optimizer_steps(model)))} a step"
 
 
 def _a_step(model: Model, total: float) -> str:
