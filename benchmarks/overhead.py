@@ -1,7 +1,8 @@
 """What watching costs: steps under ``kinetoscope run`` beside the same steps without it.
 
-Runs ``overhead_program.py`` in fresh processes, alternating plain, profiled by torch.profiler alone,
-and under ``kinetoscope run``, and prints the ratios of medians with a bootstrap 95 % interval:
+Runs ``overhead_program.py`` in fresh processes, started together and timed one by one, in turn
+plain, profiled by torch.profiler alone, and under ``kinetoscope run``, and prints the ratios of
+medians with a bootstrap 95 % interval:
 
 * an unprofiled step under run (before the window), over the same steps of the plain program;
 * a profiled step under run, over a step profiled by torch.profiler alone.
@@ -19,16 +20,36 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 PROGRAM = Path(__file__).with_name("overhead_program.py")
 
 
-def times_of(command: list[str], where: Path, extra: list[str]) -> list[float]:
-    out = where / "times.json"
-    subprocess.run([*command, str(PROGRAM), str(out), *extra], check=True, stdout=subprocess.DEVNULL)
-    found: list[float] = json.loads(out.read_text())
-    return found
+class Run:
+    """One process, started at once and let into its timed steps later."""
+
+    def __init__(self, command: list[str], where: Path, name: str, extra: list[str]) -> None:
+        self.out = where / f"{name}.json"
+        self.gate = where / name
+        self.process = subprocess.Popen(
+            [*command, str(PROGRAM), str(self.out), "--gate", str(self.gate), *extra],
+            stdout=subprocess.DEVNULL,
+        )
+
+    def wait_ready(self) -> None:
+        while not self.gate.with_suffix(".ready").exists():
+            if self.process.poll() is not None:
+                raise SystemExit(f"{self.process.args}: exit status {self.process.returncode}")
+            time.sleep(0.05)
+
+    def times(self) -> list[float]:
+        """Let it run to its end, alone; the milliseconds of its steps."""
+        self.gate.with_suffix(".go").touch()
+        if self.process.wait() != 0:
+            raise SystemExit(f"{self.process.args}: exit status {self.process.returncode}")
+        found: list[float] = json.loads(self.out.read_text())
+        return found
 
 
 def window_of(capture: Path) -> tuple[int, int]:
@@ -63,23 +84,37 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(where / "cache"))
-        for number in range(options.rounds + 1):
-            capture = where / f"capture{number}"
-            under = [sys.executable, "-m", "kinetoscope", "run", "--no-report", "-o", str(capture)]
-            made = {
-                "plain": times_of([sys.executable], where, options.program),
-                "torch": times_of([sys.executable], where, [*options.program, "--profile"]),
-                "run": times_of(under, where, options.program),
-            }
-            if number == 0:
-                continue  # fills the caches
-            windows.append(window_of(capture))
-            for kind, times in made.items():
-                runs[kind].append(times)
+        started: list[tuple[str, Run, Path]] = []
+
+        def start(kind: str, name: str) -> None:
+            capture = where / f"capture-{name}"
+            command = [sys.executable]
+            if kind == "run":
+                command += ["-m", "kinetoscope", "run", "--no-report", "--warmup", "40", "-o", str(capture)]
+            extra = [*options.program, *(["--profile"] if kind == "torch" else [])]
+            started.append((kind, Run(command, where, name, extra), capture))
+
+        for kind in ("plain", "run"):  # fill the caches: the two sides have keys of their own
+            start(kind, f"fill-{kind}")
+        for _, run, _ in started:
+            run.wait_ready()
+            run.times()
+        started.clear()
+        for number in range(options.rounds):
+            for kind in ("plain", "torch", "run"):
+                start(kind, f"{number}-{kind}")
+        for _, run, _ in started:
+            run.wait_ready()
+        for kind, run, capture in started:
+            runs[kind].append(run.times())
+            if kind == "run":
+                windows.append(window_of(capture))
     rng = random.Random(0)
+    if options.out:
+        Path(options.out).write_text(json.dumps({"windows": windows, "step_ms": runs}))
     before = min(first for first, _ in windows)
-    plain = [statistics.median(times[15:before]) for times in runs["plain"]]
-    watched = [statistics.median(times[15:before]) for times in runs["run"]]
+    plain = [statistics.median(times[8:before]) for times in runs["plain"]]
+    watched = [statistics.median(times[8:before]) for times in runs["run"]]
     alone = [statistics.median(times[42:60]) for times in runs["torch"]]
     profiled = [
         statistics.median(times[first + 2 : last])
@@ -97,10 +132,9 @@ def main() -> None:
         "windows": windows,
         "runs": {"plain": plain, "run": watched, "torch": alone, "profiled": profiled},
     }
-    text = json.dumps(table, indent=1)
-    print(text)
+    print(json.dumps(table, indent=1))
     if options.out:
-        Path(options.out).write_text(text)
+        Path(options.out).write_text(json.dumps({**table, "step_ms": runs}, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
 """A training loop that times its own steps; it knows nothing of who watches it.
 
-Usage: overhead_program.py OUT.json [--device cuda] [--steps N] [--profile]
+Usage: overhead_program.py OUT.json [--device cuda] [--steps N] [--profile] [--gate FILE]
 
 Writes the milliseconds of every step. ``--profile`` wraps steps 40 to 59 in torch.profiler, with
-the settings that a capture uses by default.
+the settings that a capture uses by default. ``--gate``: after three steps it makes FILE.ready and
+waits until FILE.go exists, so that many can start side by side and then be timed one by one.
 """
 
 import argparse
 import json
 import time
+from pathlib import Path
 
 import torch
 
@@ -19,6 +21,7 @@ parser.add_argument("--steps", type=int, default=160)
 parser.add_argument("--width", type=int, default=256)
 parser.add_argument("--layers", type=int, default=8)
 parser.add_argument("--profile", action="store_true")
+parser.add_argument("--gate")
 options = parser.parse_args()
 
 layers = []
@@ -42,6 +45,10 @@ def settle() -> None:
 times = []
 profiler = None
 for number in range(options.steps):
+    if options.gate and number == 3:
+        Path(options.gate + ".ready").touch()
+        while not Path(options.gate + ".go").exists():
+            time.sleep(0.01)
     if options.profile and number == 40:
         profiler = torch.profiler.profile()
         profiler.start()

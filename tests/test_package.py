@@ -16,7 +16,16 @@ ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "samples" / "graph_breaks"
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 #: the public names; a change here is a change for users, and belongs in the changelog
-PUBLIC = ["KinetoscopeError", "Report", "Trace", "__version__", "load", "report"]
+PUBLIC = [
+    "KinetoscopeError",
+    "Report",
+    "Trace",
+    "__version__",
+    "capture",
+    "load",
+    "report",
+    "trace_handler",
+]
 
 
 def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -12,6 +12,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from kinetoscope.api import Report as Report
     from kinetoscope.api import report as report
+    from kinetoscope.capturing.profiler import capture as capture
+    from kinetoscope.capturing.profiler import trace_handler as trace_handler
     from kinetoscope.errors import KinetoscopeError as KinetoscopeError
     from kinetoscope.ingest import load as load
     from kinetoscope.trace import Trace as Trace
@@ -19,11 +21,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "Report": "kinetoscope.api",
     "report": "kinetoscope.api",
+    "capture": "kinetoscope.capturing.profiler",
+    "trace_handler": "kinetoscope.capturing.profiler",
     "KinetoscopeError": "kinetoscope.errors",
     "Trace": "kinetoscope.trace",
     "load": "kinetoscope.ingest",
 }
-__all__ = ["KinetoscopeError", "Report", "Trace", "__version__", "load", "report"]
+__all__ = ["KinetoscopeError", "Report", "Trace", "__version__", "capture", "load", "report", "trace_handler"]
 
 
 def __getattr__(name: str) -> Any:

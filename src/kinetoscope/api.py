@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from kinetoscope import reporting, schema
 from kinetoscope import window as windows
 from kinetoscope.trace import Trace
+
+if TYPE_CHECKING:
+    from kinetoscope.ingest.compile_log import CompileLog
 
 
 class Report(schema.Report, frozen=True, kw_only=True):
@@ -54,6 +57,15 @@ class Report(schema.Report, frozen=True, kw_only=True):
         return self.to_markdown()
 
 
+def _log_of(trace: Trace, compile_log: str | PathLike[str] | None) -> CompileLog | None:
+    if compile_log is None:
+        return None
+    from kinetoscope.ingest.compile_log import read_compile_log
+
+    log = read_compile_log(str(compile_log))
+    return log.for_rank(trace.info.rank) if len(log.ranks) > 1 else log
+
+
 def report(
     source: str | PathLike[str] | Trace,
     *,
@@ -70,7 +82,7 @@ def report(
     """
     spec = windows.parse(steps, annotation, window)
     if isinstance(source, Trace):
-        made = reporting.report_of(source, window=spec)
+        made = reporting.report_of(source, window=spec, log=_log_of(source, compile_log))
     else:
         made = reporting.analyse(
             [str(source)],

@@ -106,18 +106,19 @@ def compile_ns(item: Compilation) -> int:
     return _metrics_ns(item.metrics) + sum(_metrics_ns(m) for m in item.backward_metrics)
 
 
+def _logging_ns(item: Compilation) -> int | None:
+    """What torch says that writing the log cost; each record of a compilation states the sum so far."""
+    stated = [m.get("structured_logging_overhead_us") for m in (item.metrics, *item.backward_metrics)]
+    return max((value * 1000 for value in stated if isinstance(value, int)), default=None)
+
+
 def log_compile_time(log: CompileLog) -> LogCompileTime:
     """Compile time per frame and phase, of one rank (``CompileLog.for_rank``); most costly frame first."""
     frames = [_frame(item) for item in log.compilations]
     spans = [s for item in log.compilations for s in item.spans] + list(log.loose_spans)
     intervals = _union((s.start_ns, s.end_ns) for s in spans)
     bare = sum(compile_ns(item) for item in log.compilations if not item.spans)
-    overhead = [
-        m["structured_logging_overhead_us"] * 1000
-        for item in log.compilations
-        for m in (item.metrics, *item.backward_metrics)
-        if isinstance(m.get("structured_logging_overhead_us"), int)
-    ]
+    overhead = [ns for item in log.compilations if (ns := _logging_ns(item)) is not None]
     counts = [(r.cache, r.state) for item in log.compilations for r in item.caches]
     return LogCompileTime(
         total_ns=_length(intervals) + bare,

@@ -115,10 +115,13 @@ class CompileLog(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Called by logging for each record that is about to be written."""
         # A forked child inherits the handler and, in older versions of torch, the open file.
-        if self._muted or os.getpid() != self._pid:
+        if os.getpid() != self._pid:
             return False
-        self.activity += 1
         metadata = getattr(record, "metadata", None)
+        if self._muted:
+            # File names are numbered once, when they are first met: later records rely on them.
+            return isinstance(metadata, dict) and "str" in metadata
+        self.activity += 1
         if isinstance(metadata, dict):
             self.frames.cut(metadata)
             if "dynamo_start" in metadata:
@@ -129,7 +132,7 @@ class CompileLog(logging.Filter):
 
     @contextlib.contextmanager
     def muted(self) -> Iterator[None]:
-        """Write and count nothing in this block."""
+        """Write nothing but file names, and count nothing, in this block."""
         self._muted = True
         try:
             yield

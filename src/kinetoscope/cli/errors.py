@@ -27,16 +27,26 @@ def status_of(command: Callable[[], int]) -> int:
             sys.stdout.flush()  # here, so that a reader that went away is noticed while it can be handled
         return status
     except KinetoscopeError as error:
+        _abandon_saving()
         say(str(error))
         return FAILED
     except KeyboardInterrupt:
+        _abandon_saving()
         return INTERRUPTED
     except BrokenPipeError:
         stop_writing()
         return DONE
     except Exception as error:
+        _abandon_saving()
         _report_bug(error)
         return FAILED
+
+
+def _abandon_saving() -> None:
+    """Do not keep somebody waiting, after an error, for a trace to be put into the store."""
+    saving = sys.modules.get("kinetoscope.ingest.saving")
+    if saving is not None:
+        saving.abandon()
 
 
 def say(message: str) -> None:

@@ -20,7 +20,7 @@ from kinetoscope.errors import KinetoscopeError
 
 __all__ = ["main"]
 
-_FORMATS: Final = ("text", "json", "md", "html")
+_FORMATS: Final = ("text", "json", "md")
 _RANKS_SECONDS: Final = 60.0
 _EPILOG: Final = """\
 The window: steps are seen from optimizer steps, else from calls of compiled functions, else from calls of

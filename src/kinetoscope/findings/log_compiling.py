@@ -95,7 +95,7 @@ def compile_time(facts: Facts) -> list[Finding]:
     looked = caches.fx_hit + caches.fx_miss + caches.fx_bypass
     if looked:
         text.append(f"Inductor's cache had {caches.fx_hit:,} of {counted(looked, 'graph')}.")
-    logging_ns = _logging_ns(facts.join.log)
+    logging_ns = found.logging_ns or 0
     if found.total_ns and logging_ns > _LOGGING * found.total_ns:
         share = percent(logging_ns / found.total_ns)
         text.append(f"Writing the log itself is {duration(logging_ns)} of that ({share}).")
@@ -110,18 +110,6 @@ def compile_time(facts: Facts) -> list[Finding]:
             severity="info",
         )
     ]
-
-
-def _logging_ns(log: CompileLog) -> int:
-    """Time of writing the structured log, as torch measured it.
-
-    Each record of a compilation, also those of its backward graphs, states the sum so far.
-    """
-    total = 0
-    for item in log.compilations:
-        stated = [m.get("structured_logging_overhead_us") for m in (item.metrics, *item.backward_metrics)]
-        total += max((value for value in stated if isinstance(value, int)), default=0)
-    return total * 1000
 
 
 def _frame(frame: FrameCompileTime) -> str:

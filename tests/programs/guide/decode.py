@@ -21,7 +21,8 @@ class Block(torch.nn.Module):
         return x + self.feed(self.after(x))
 
 
-model = torch.nn.Sequential(torch.nn.Embedding(2048, 256), *[Block() for _ in range(6)], torch.nn.Linear(256, 2048))
+blocks = [Block() for _ in range(6)]
+model = torch.nn.Sequential(torch.nn.Embedding(2048, 256), *blocks, torch.nn.Linear(256, 2048))
 model = model.cuda().half().eval()
 tokens = torch.randint(0, 2048, (1, 64), device="cuda")
 compiled = torch.compile(model, mode="reduce-overhead")
