@@ -56,6 +56,8 @@ _OF_ORIGIN: Mapping[Origin, str] = {
     "memory": "copy",
     "unknown": "other",
 }
+#: frames that stand around the phases of a compilation
+_AROUND_PHASES = frozenset({"dynamo", "entire_frame_compile", "entire_backward_compile"})
 _MACHINERY = (
     Mark.REGION | Mark.GRAPH | Mark.FORWARD | Mark.BACKWARD | Mark.LOOKUP | Mark.PREGRAPH | Mark.PROLOGUE
 )
@@ -76,6 +78,8 @@ def by_category(links: Links) -> UInt8:
     engine = links.trace.names.where(lambda name: name.startswith("autograd::engine::"))
     found[on_cpu & engine[c.name]] = NUMBER["annotation"]
     found[on_cpu & marked(marks, c.name, Mark.PHASE | Mark.PHASE_DATA)] = NUMBER["compile"]
+    around = links.trace.names.where(lambda name: name in _AROUND_PHASES)
+    found[on_cpu & around[c.name]] = NUMBER["compile"]
     found[c.is_call & marked(marks, c.name, Mark.SYNC)] = NUMBER["sync"]
     found[c.is_device & marked(marks, c.name, Mark.COLLECTIVE)] = NUMBER["communication"]
     return found

@@ -13,7 +13,7 @@ const FIRST = 5;
  * @returns {Promise<import("../main.js").Page>}
  */
 export async function overviewPage(app, place) {
-  fill(place, h("p", { class: "waiting", role: "status" }, "Analysing"));
+  fill(place, h("div", { class: "waiting" }, h("p", { role: "status" }, `Analysing ${counted(app.trace.summary.events, "event")}`), h("p", null, h("a", { href: link("timeline") }, "The timeline is ready"))));
   const report = await app.report();
   const story = await get("overview");
   fill(

@@ -69,6 +69,7 @@ export async function timelinePage(app, place, values) {
     if (all.on) void all.want();
   }, 120);
 
+  const waiting = h("span", { class: "quiet", role: "status" }, "Analysing");
   const spanText = h("span", { class: "span", "aria-label": "Shown time" });
   /**
    * @param {string} label
@@ -109,7 +110,7 @@ export async function timelinePage(app, place, values) {
   } });
   const helpDialog = help(trace.meanings);
   const element = h("div", { class: "timeline" }, h("h1", { class: "sr" }, "Timeline"),
-    h("div", { class: "bar-tools" }, finder.element, h("div", { class: "right" }, spanText, unhide, h("button", { title: "Show everything (0)", onclick: () => view.all() }, "Fit all"), flowsButton, overlayButtons,
+    h("div", { class: "bar-tools" }, finder.element, h("div", { class: "right" }, waiting, spanText, unhide, h("button", { title: "Show everything (0)", onclick: () => view.all() }, "Fit all"), flowsButton, overlayButtons,
       h("button", { "aria-label": "Keys and colours", title: "Keys and colours (?)", onclick: () => helpDialog.showModal() }, "?"))),
     h("div", { class: "strip map" }, h("div", null, "Whole trace"), map.element),
     h("div", { class: "strip" }, h("div", null, filter), rule.element),
@@ -246,6 +247,7 @@ export async function timelinePage(app, place, values) {
     overlays = found;
     rows.addOverlays(found);
     handle.ready = true;
+    waiting.remove();
     counters.list = found.counters;
     rule.setOver(found);
     map.setOver(found);

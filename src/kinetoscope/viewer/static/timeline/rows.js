@@ -62,10 +62,15 @@ export class Rows {
       const first = this.trace.rows.find((/** @type {any} */ row) => row.kind === "device" && idle.tracks.includes(row.track));
       if (first && idle.gaps) idleOf.set(first.process, [...(idleOf.get(first.process) ?? []), idle]);
     }
+    if (!overlays) {
+      // their place is kept, so that nothing moves when they come
+      for (const row of this.trace.rows) if (row.strip === "device") idleOf.set(row.process, [{ lane: null, gaps: 0 }]);
+    }
     const done = new Set();
     for (const row of this.trace.rows) {
       for (const idle of done.has(row.process) ? [] : idleOf.get(row.process) ?? []) {
-        rows.push({ ...blank, id: `idle/${idle.device}`, kind: "idle", label: "idle, by cause", process: row.process, lanes: [idle.lane], track: null, slices: idle.gaps });
+        const number = (idleOf.get(row.process) ?? []).indexOf(idle);
+        rows.push({ ...blank, id: `idle/${row.process}/${number}`, kind: "idle", label: "idle, by cause", process: row.process, lanes: idle.lane === null ? [] : [idle.lane], track: null, slices: idle.gaps });
       }
       done.add(row.process);
       const lanes = Array.from({ length: row.last - row.first }, (_, number) => row.first + number);
@@ -125,7 +130,7 @@ export class Rows {
     const lanes = this.isFolded(row) ? 1 : row.lanes.length;
     row.top = top;
     row.pinned = pinned;
-    row.height = row.kind === "counter" ? COUNTER : lanes * LANE;
+    row.height = row.kind === "counter" ? COUNTER : Math.max(1, lanes) * LANE;
     row.lanes.slice(0, lanes).forEach((lane, index) => this.ofLane.set(lane, { row, index }));
     this.shown.push(row);
     return top + row.height + GAP;

@@ -104,7 +104,11 @@ export class Selection {
       }
     }
     const long = box.end - box.start;
-    if (close) view.show(box.start, box.end, long > view.span / 3 ? 0.6 : 0.15);
+    const launch = this.arrows.find((arrow) => arrow.kind === 0 && arrow.target === this.row);
+    // with its launch, unless the device is far behind
+    const near = launch && box.start - launch.from < Math.max(long * 60, 200_000);
+    if (close && near) view.show(Math.min(launch.from, box.start), box.end, 0.7);
+    else if (close) view.show(box.start, box.end, long > view.span / 3 ? 0.6 : 0.15);
     else if (box.start < view.begin || box.start > view.end - view.span * 0.05 || long < view.pixel) {
       const span = Math.max(Math.min(view.span, Math.max(long, 20) * 60), long * 1.5);
       view.set((box.start + box.end - span) / 2, (box.start + box.end + span) / 2);
