@@ -16,13 +16,14 @@ from kinetoscope.errors import UsageError
 from kinetoscope.ingest import load
 from kinetoscope.ingest.capture_directory import LogShelf, find_inputs
 from kinetoscope.trace import NONE, Category
-from kinetoscope.viewer import api, area, compile_page, details, flows, story
+from kinetoscope.viewer import api, area, compile_page, flows, story
 from kinetoscope.viewer.analysis import Analysis
 from kinetoscope.viewer.meaning import MEANINGS, NUMBER
 from kinetoscope.viewer.query import LIMIT
 from kinetoscope.viewer.session import NotReadyError, Session, about, overlaid
 
 TRACES = Path(__file__).parents[1] / "traces"
+SAMPLE = Path(__file__).parents[2] / "samples" / "graph_breaks"
 CAPTURES = ("seed_breaks", "gpt_decode", "user_triton")
 Open = Callable[[str], Session]
 
@@ -269,15 +270,31 @@ def test_details_of_every_slice(opened: Open) -> None:
         json.dumps(found)
 
 
-def test_the_next_command_names_the_run(opened: Open) -> None:
+def test_a_kernel_has_its_next_command(opened: Open) -> None:
     session = opened("seed_breaks")
     trace = session.timeline.trace
     kernels = np.flatnonzero(trace.columns.category == Category.KERNEL)
-    name = int(trace.columns.name[kernels[4]])
-    same = kernels[trace.columns.name[kernels] == name]
-    found = details.linked(session.timeline, session.analysis, int(same[2]))["command"]
-    assert found.startswith("ncu ")
-    assert "--launch-skip 2 " in found
+    found = api.kernel(session, {"row": str(kernels[4])})
+    assert found["place"] is None  # no compile log was given
+    assert found["commands"][0].command.startswith("ncu ")
+    with pytest.raises(UsageError, match="no kernel"):
+        api.kernel(session, {"row": "0"})
+
+
+def test_a_compile_log_tells_source_and_code() -> None:
+    session = Session(find_inputs([str(SAMPLE)])[0], LogShelf())
+    session.run()
+    work = session.analysis.work
+    told = 0
+    for row in work.rows.tolist():
+        place = api.kernel(session, {"row": str(row)})["place"]
+        if place is None:
+            continue
+        told += 1
+        assert place["code"]
+        assert all(line["file"] and line["line"] for line in place["source"])
+    assert told > 0
+    assert any(mark["why"] for mark in overlaid(session.timeline, session.analysis)["breaks"])
 
 
 def test_sql_reads_and_cannot_write(opened: Open) -> None:

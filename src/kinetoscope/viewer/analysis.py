@@ -11,6 +11,7 @@ from kinetoscope.analyses.origins import Work, find_work
 from kinetoscope.ingest.capture_directory import Capture
 from kinetoscope.ingest.compile_log import CompileLog
 from kinetoscope.link import Links
+from kinetoscope.link.logs import LogLinks
 from kinetoscope.reporting import report_of
 from kinetoscope.schema import Report
 from kinetoscope.trace import Trace, TraceWarning, UInt8
@@ -29,6 +30,8 @@ class Analysis:
     report: Report
     work: Work
     meaning: UInt8
+    join: LogLinks  # with the compile log; with an empty one where there is none that fits
+    capture: Capture | None
 
     @classmethod
     def of(
@@ -49,7 +52,10 @@ class Analysis:
         report = report_of(trace, window=window, log=log, capture=capture, warnings=warnings)
         links = Links(trace)
         work = find_work(links)
-        return cls(links, report, work, meaning.by_origin(links, work))
+        join = LogLinks(links, log if log is not None else CompileLog())
+        if join.mismatch is not None:
+            join = LogLinks(links, CompileLog())
+        return cls(links, report, work, meaning.by_origin(links, work), join, capture)
 
     @cached_property
     def flows(self) -> Flows:

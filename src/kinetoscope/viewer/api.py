@@ -144,6 +144,11 @@ def args(session: Session, given: Parameters) -> dict[str, Any]:
     return {"args": timeline.trace.args(row_number(given, timeline))}
 
 
+def kernel(session: Session, given: Parameters) -> dict[str, Any]:
+    """Source, code and next commands of a kernel run."""
+    return details.kernel(session.analysis, row_number(given, session.timeline))
+
+
 def at(session: Session, given: Parameters) -> dict[str, Any]:
     """The slice (or idle gap) of a lane at a time."""
     timeline = session.timeline

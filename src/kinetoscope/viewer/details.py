@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kinetoscope.analyses import one_kernel
+from kinetoscope.analyses.joined_kernels import KernelPlaces
+from kinetoscope.analyses.one_kernel_tools import tool_commands
 from kinetoscope.analyses.origins import KINDS, ORIGINS
+from kinetoscope.errors import UsageError
+from kinetoscope.link.provenance import KernelSource
 from kinetoscope.render import words
-from kinetoscope.trace import NONE, Category, Flag, Int64
+from kinetoscope.trace import NONE, Flag, Int64
 from kinetoscope.viewer import flows as arrows
 from kinetoscope.viewer import tracks
 from kinetoscope.viewer.timeline import Timeline
@@ -130,9 +134,6 @@ def _device(timeline: Timeline, analysis: Analysis, row: int) -> dict[str, Any]:
     if step >= 0:
         found["step"] = _step(analysis, step)
     found.update(_work(analysis, row))
-    if timeline.trace.columns.category[row] == Category.KERNEL:
-        found["command"] = _command(timeline, row)
-        found["source"] = _sources(analysis, timeline.trace.name_of(row))
     return found
 
 
@@ -202,40 +203,43 @@ def _work(analysis: Analysis, row: int) -> dict[str, Any]:
     if at >= len(work.rows) or int(work.rows[at]) != row:
         return {}
     origin = ORIGINS[int(work.origin[at])]
-    return {"origin": origin, "origin_label": words.ORIGINS[origin], "kind": KINDS[int(work.kind[at])]}
+    return {
+        "origin": origin,
+        "origin_label": words.ORIGINS[origin],
+        "kind": KINDS[int(work.kind[at])],
+        "is_kernel": bool(work.is_kernel[at]),
+    }
 
 
-def _sources(analysis: Analysis, name: str) -> list[dict[str, Any]]:
-    if analysis.report.kernels is None:
-        return []
-    return [
-        {"where": words.place(line.file, line.line), "function": line.function, "state": kernel.source_state}
-        for kernel in analysis.report.kernels.top
-        if kernel.name == name
-        for line in kernel.source
-    ]
+def kernel(analysis: Analysis, row: int) -> dict[str, Any]:
+    """Where the kernel run in ``row`` comes from, its code, and the commands that look into it."""
+    work = analysis.work
+    at = int(np.searchsorted(work.rows, row))
+    if at >= len(work.rows) or int(work.rows[at]) != row:
+        raise UsageError("row: this is no kernel")
+    trace = work.links.trace
+    name = trace.name_of(row)
+    places = KernelPlaces(analysis.join, work)
+    found = one_kernel.details(work, name, places)
+    told = [place.source for place in places.of(np.array([at], np.int64)) if place.source is not None]
+    manifest = analysis.capture.manifest if analysis.capture is not None else {}
+    return {
+        "place": _place(told[0]) if told else None,
+        "commands": tool_commands(work, found, trace.info.device_kind, manifest),
+    }
 
 
-def _command(timeline: Timeline, row: int) -> str | None:
-    """The command that looks into this very run of the kernel."""
-    trace, c = timeline.trace, timeline.trace.columns
-    same = np.flatnonzero((c.name == c.name[row]) & (c.category == Category.KERNEL))
-    same = same[np.argsort(c.start_ns[same], kind="stable")]
-    before = int(np.flatnonzero(same == row)[0])
-    name = shlex.quote(_function_name(trace.name_of(row)))
-    if trace.info.device_kind == "cuda":
-        return (
-            f"ncu --set full --kernel-name {name} --launch-skip {before} --launch-count 1 "
-            "python YOUR_PROGRAM.py"
-        )
-    if trace.info.device_kind == "rocm":
-        return f"rocprof-compute profile --name one_kernel --kernel {name} -- python YOUR_PROGRAM.py"
-    return None
-
-
-def _function_name(name: str) -> str:
-    """The function of a kernel's name: no return type, namespaces, template or call arguments."""
-    short = name.removeprefix("void ")
-    for opening in "<(":
-        short = short.partition(opening)[0] or short
-    return short.rpartition("::")[2].strip() or name
+def _place(source: KernelSource) -> dict[str, Any]:
+    """Source lines, each once, and generated code."""
+    lines = dict.fromkeys((frame.file, frame.line, frame.function, frame.code) for frame in source.sources)
+    return {
+        "source": [
+            {"file": file, "line": line, "function": function, "code": code}
+            for file, line, function, code in lines
+        ],
+        "source_state": source.source_state,
+        "consumer": source.consumer,
+        "file_path": source.file_path,
+        "code_line": source.code_line,
+        "code": source.code,
+    }

@@ -147,6 +147,7 @@ _ANSWERS: Mapping[str, Answer] = {
     "overview": api.overview,
     "slice": api.slice_,
     "args": api.args,
+    "kernel": api.kernel,
     "at": api.at,
     "names": api.names,
     "neighbour": api.neighbour,

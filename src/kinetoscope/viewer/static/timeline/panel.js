@@ -59,19 +59,25 @@ export function panel(meanings, does) {
       around.push([title, [h("span", null, `${counted(launched.count, "device event")}, ${duration(launched.total_ns)}`), h("ul", { class: "plain-list" },
         launched.first.slice(0, 8).map((/** @type {any} */ each) => h("li", null, jump(each))), launched.count > 8 ? h("li", { class: "quiet" }, `and ${count(launched.count - 8)} more`) : null)]]);
     }
-    if (data.source?.length) around.push(["Source", data.source.map((/** @type {any} */ line) => h("div", { class: "mono" }, line.where, line.function ? ` in ${line.function}` : "", line.state === "cached" ? h("span", { class: "warn" }, " from a cached graph, perhaps stale") : null))]);
     if (data.parents.length) around.push(["Inside", h("ol", { class: "plain-list" }, data.parents.map((/** @type {any} */ each) => h("li", null, jump(each))))]);
-    if (data.command) around.push(["Look closer", h("code", { class: "command" }, data.command)]);
+    const origin = data.is_kernel ? h("div", { class: "origin" }, h("p", { class: "quiet" }, "Looking for its code")) : null;
     const args = h("div", { class: "args" }, h("p", { class: "quiet" }, "Reading the arguments"));
     fill(element,
       h("header", null,
         data.meaning !== undefined ? h("span", { class: `swatch m-${meanings[data.meaning].key}`, title: meanings[data.meaning].label }) : null,
         h("h2", { class: "mono" }, data.name),
         h("button", { class: "plain", title: "Search for this name", onclick: () => does.search(data.name) }, "Find all")),
-      h("div", { class: "columns" }, h("div", null, list(facts)), h("div", null, around.length ? list(around) : h("p", { class: "quiet" }, data.meaning === undefined ? "Links are still being made." : "Nothing is linked to it.")), h("div", null, h("h3", null, "Arguments"), args)),
+      h("div", { class: "columns" }, h("div", null, list(facts)), h("div", null, origin, around.length ? list(around) : h("p", { class: "quiet" }, data.meaning === undefined ? "Links are still being made." : "Nothing is linked to it.")), h("div", null, h("h3", null, "Arguments"), args)),
       said);
     element.scrollTop = 0;
     said.textContent = `${data.name}, ${duration(data.dur_ns)}, at ${duration(data.start_ns)} on ${data.track_label}`;
+    if (origin) {
+      get("kernel", { row: data.row }).then((found) => {
+        if (mine === turn) fill(origin, kernel(found, list));
+      }, (error) => {
+        if (mine === turn) fill(origin, h("p", { class: "bad" }, error.message));
+      });
+    }
     get("args", { row: data.row }).then((found) => {
       if (mine !== turn) return;
       const pairs = Object.entries(found.args);
@@ -129,4 +135,22 @@ export function panel(meanings, does) {
 
   empty();
   return { element, empty, slice, gap, area };
+}
+
+/**
+ * Source lines, generated code and the next commands of a kernel.
+ * @param {any} data
+ * @param {(pairs: [string, any][]) => HTMLElement} list
+ */
+function kernel(data, list) {
+  const { place } = data;
+  /** @type {[string, any][]} */
+  const pairs = [];
+  if (place?.source.length) {
+    pairs.push(["Source", [...place.source.map((/** @type {any} */ line) => h("div", { class: "mono" }, `${line.file}:${line.line}`, line.code ? h("span", { class: "quiet" }, `  ${line.code.trim()}`) : null)),
+      place.source_state === "cached" ? h("div", { class: "warn" }, "from a cached graph, perhaps of older source") : null]]);
+  }
+  if (place?.code) pairs.push(["Code", h("details", null, h("summary", null, place.file_path ? `generated in ${place.file_path.split("/").pop()}${place.code_line ? `:${place.code_line}` : ""}` : "generated"), h("pre", { class: "mono", tabIndex: 0 }, place.code))]);
+  for (const { tool, command, note } of data.commands) pairs.push([tool, [h("code", { class: "command", title: note }, command), h("span", { class: "quiet" }, note)]]);
+  return pairs.length ? list(pairs) : h("p", { class: "quiet" }, "No source line or code is known without a compile log.");
 }
