@@ -133,8 +133,8 @@ def test_an_area_equals_a_loop(opened: Open, name: str) -> None:
     random = np.random.default_rng(11)
     for _ in range(5):
         begin, end = sorted(random.integers(low, high, 2).tolist())
-        tracks = list(range(len(trace.track_list)))
-        found = area.statistics(trace, session.analysis.meaning, tracks, begin, end)
+        strips = {(strip.track, strip.kind) for strip in session.timeline.strips}
+        found = area.statistics(trace, session.analysis.meaning, strips, begin, end)
         counts: Counter[str] = Counter()
         total: Counter[str] = Counter()
         own: Counter[str] = Counter()

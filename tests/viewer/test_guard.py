@@ -104,7 +104,7 @@ def test_only_the_pages_files_are_served(server: Server, path: str) -> None:
         "api/at?lane=9999&time=0&within=1",
         "api/counter?id=77&begin=0&end=1&pixels=10",
         "api/search?q=&begin=0&end=1&buckets=1",
-        "api/area?begin=5&end=5&tracks=0",
+        "api/area?begin=5&end=5&strips=0",
     ],
 )
 def test_a_wrong_question_is_refused_in_words(server: Server, query: str) -> None:

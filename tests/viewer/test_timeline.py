@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -116,7 +118,8 @@ def test_an_area_has_the_statistics_of_what_is_in_it(
     rows: list[dict[str, Any]] = page.page.evaluate(
         """() => {
             const k = globalThis.kinetoscope, rows = k.rows.shown.filter((row) => row.kind === "lanes");
-            return rows.map((row) => ({ track: row.track, y: k.rows.y(row, 0), height: row.height }));
+            const track = (row) => k.rows.trace.rows.find((one) => one.number === row.strip).track;
+            return rows.map((row) => ({ track: track(row), y: k.rows.y(row, 0), height: row.height }));
         }"""
     )
     cpu = rows[:2]
@@ -456,3 +459,46 @@ def test_borders_move_by_key(timeline: Timeline) -> None:
         "(tall) => document.querySelector('.body > canvas').getBoundingClientRect().height === tall - 16",
         arg=tall,
     )
+
+
+def test_two_hundred_tracks(timeline: Timeline, tmp_path: Path) -> None:
+    events = [
+        {
+            "ph": "X",
+            "cat": "cpu_op",
+            "name": f"op{n}",
+            "pid": 1,
+            "tid": n % 200 + 1,
+            "ts": n // 200 * 30,
+            "dur": 20,
+        }
+        for n in range(4000)
+    ]
+    path = tmp_path / "many.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    page = timeline(path)
+    assert len([name for name in names_of(page) if name.startswith("thread")]) == 200
+    page.page.evaluate("kinetoscope.scroll.scrollTop = 1e6")
+    page.settle()
+    page.click(3999)
+    assert "op3999" in page.details
+    page.page.fill("input[aria-label='Filter tracks by name']", "thread 17")
+    assert len([name for name in names_of(page) if name.startswith("thread")]) == 11
+
+
+def test_only_the_strip_that_was_dragged_over_counts(timeline: Timeline, tmp_path: Path) -> None:
+    def event(name: str, cat: str, start: int, dur: int) -> dict[str, Any]:
+        return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": start, "dur": dur}
+
+    events = [event("an op", "cpu_op", 10, 50), event("f.py(1): f", "python_function", 0, 100)]
+    path = tmp_path / "stack.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    page = timeline(path)
+    box = page.box
+    y = page.page.evaluate("kinetoscope.rows.y(kinetoscope.rows.shown[1], 0)")
+    page.page.mouse.move(box["x"] + 9, box["y"] + y + 4)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + box["width"] - 4, box["y"] + y + 10, steps=3)
+    page.page.mouse.up()
+    page.page.wait_for_selector(".details tbody tr")
+    assert page.page.locator(".details tbody td.name").all_inner_texts() == ["an op"]

@@ -221,10 +221,10 @@ def search_step(session: Session, given: Parameters) -> dict[str, Any]:
 def area_(session: Session, given: Parameters) -> dict[str, Any]:
     """Statistics of a stretch of time on some tracks."""
     begin, end = window(given)
-    trace = session.timeline.trace
-    chosen = numbers(given.get("tracks", ""), len(trace.track_list))
-    found = session.analysis.meaning
-    return area.statistics(trace, found, chosen.tolist(), int(begin), int(np.ceil(end)))
+    timeline = session.timeline
+    chosen = numbers(given.get("strips", ""), len(timeline.strips)).tolist()
+    strips = {(timeline.strips[n].track, timeline.strips[n].kind) for n in chosen}
+    return area.statistics(timeline.trace, session.analysis.meaning, strips, int(begin), int(np.ceil(end)))
 
 
 def flows_in_view(session: Session, given: Parameters) -> dict[str, Any]:

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from kinetoscope.link.intervals import union_ns
 from kinetoscope.trace import Category, Int64, Trace, UInt8
+from kinetoscope.viewer.lanes import STRIPS, strip_kind
 from kinetoscope.viewer.meaning import MEANINGS
 
 _NAMES = 500
 
 
 def statistics(
-    trace: Trace, meaning: UInt8, tracks: Sequence[int], begin_ns: int, end_ns: int
+    trace: Trace, meaning: UInt8, strips: Collection[tuple[int, str]], begin_ns: int, end_ns: int
 ) -> dict[str, Any]:
-    """Count and time of every name among the slices that meet the area; times are cut at its borders.
+    """Count and time of every name among the slices of these strips (track and kind) that meet the area.
 
-    ``self_ns`` leaves nested slices out. ``busy_ns`` is the time in which any device event of these
-    tracks ran.
+    Times are cut at its borders. ``self_ns`` leaves nested slices out. ``busy_ns`` is the time in which any
+    device event of these tracks ran.
     """
     c = trace.columns
     found = []
-    for number in sorted(set(tracks)):
+    for number in sorted({track for track, _ in strips}):
+        kinds = [STRIPS.index(kind) for track, kind in strips if track == number]
         track = trace.track_list[number]
         last = track.first + int(np.searchsorted(c.start_ns[track.first : track.last], end_ns, side="left"))
         rows = np.arange(track.first, last)
         inside = (c.end_ns[rows] > begin_ns) | (c.start_ns[rows] >= begin_ns)
-        found.append(rows[inside & c.is_valid[rows] & (c.category[rows] != Category.TRACE)])
+        category = c.category[rows]
+        inside &= c.is_valid[rows] & (category != Category.TRACE) & np.isin(strip_kind(category), kinds)
+        found.append(rows[inside])
     rows = np.concatenate(found) if found else np.empty(0, np.int64)
     start = np.maximum(c.start_ns[rows], begin_ns)
     end = np.minimum(c.end_ns[rows], end_ns)

@@ -77,7 +77,7 @@ def arrange(trace: Trace) -> tuple[Lanes, tuple[Strip, ...]]:
     """The lanes of a trace; slices whose times cannot be measured are in none."""
     c = trace.columns
     rows = np.flatnonzero(c.is_valid & (c.category != Category.TRACE)).astype(np.int32)
-    strip_of_row = c.track[rows].astype(np.int64) * len(STRIPS) + _strip_kind(c.category[rows])
+    strip_of_row = c.track[rows].astype(np.int64) * len(STRIPS) + strip_kind(c.category[rows])
     depth = c.depth[rows].astype(np.int64)
     key = strip_of_row * _DEPTHS + depth
     order = _stable_order(key)
@@ -108,7 +108,8 @@ def single_lanes(groups: list[tuple[Int64, Int64]]) -> Lanes:
     )
 
 
-def _strip_kind(category: npt.NDArray[Any]) -> Int64:
+def strip_kind(category: npt.NDArray[Any]) -> Int64:
+    """For each category, index into `STRIPS` of the strip that it belongs to."""
     kind = np.full(len(Category), _WORK, np.int64)
     kind[Category.PYTHON] = _PYTHON
     kind[Category.KERNEL :] = _DEVICE

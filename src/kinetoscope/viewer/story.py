@@ -166,7 +166,7 @@ def _cpu_bar(
     """Where the time of a CPU thread goes: each moment belongs to the innermost slice."""
     trace = timeline.trace
     python = NUMBER["python"]
-    spent = statistics(trace, analysis.meaning, [track], begin, end)["by_meaning"]
+    spent = statistics(trace, analysis.meaning, {(track, "work")}, begin, end)["by_meaning"]
     parts = [
         _part(MEANINGS[each["meaning"]][0], each["meaning"], MEANINGS[each["meaning"]][1], each["self_ns"])
         for each in sorted(spent, key=lambda each: -each["self_ns"])

@@ -19,6 +19,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One strip on the page: lanes ``first`` to ``last`` (excluded), under the name of its track."""
 
     id: str
+    number: int  # of the strip
     track: int
     process: str
     name: str
@@ -36,7 +37,7 @@ def rows(timeline: Timeline) -> list[Row]:
     kinds = _kinds(timeline)
     several = {strip.track for strip in timeline.strips if strip.kind == "device"}
     found = []
-    for strip in timeline.strips:
+    for number, strip in enumerate(timeline.strips):
         track = trace.track_list[strip.track]
         kind = kinds[strip.track]
         suffix = _STRIP_NAMES[strip.kind]
@@ -46,6 +47,7 @@ def rows(timeline: Timeline) -> list[Row]:
         found.append(
             Row(
                 id=f"{track.pid}/{track.tid}/{strip.kind}",
+                number=number,
                 track=strip.track,
                 process=_process(track, kind, devices),
                 name=f"{name} · {suffix}" if suffix else name,

@@ -9,7 +9,8 @@ import { get, ranges } from "../net.js";
  * @property {number} target row
  * @property {number} sourceLane
  * @property {number} targetLane
- * @property {number} from
+ * @property {number} start of the source
+ * @property {number} from where it is drawn from
  * @property {number} to
  * @property {boolean} strong belongs to the selection
  */
@@ -25,6 +26,7 @@ export function arrows(data, strong) {
     sourceLane: data.source_lane[at], targetLane: data.target_lane[at],
     // a launch is drawn from the middle of its call, so that it can be told which one it is
     from: kind === 0 ? (data.source_start_ns[at] + data.source_end_ns[at]) / 2 : data.source_start_ns[at],
+    start: data.source_start_ns[at],
     to: data.target_start_ns[at],
   }));
 }

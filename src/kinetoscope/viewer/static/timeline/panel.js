@@ -67,7 +67,7 @@ export function panel(meanings, does) {
         data.meaning !== undefined ? h("span", { class: `swatch m-${meanings[data.meaning].key}`, title: meanings[data.meaning].label }) : null,
         h("h2", { class: "mono" }, data.name),
         h("button", { class: "plain", title: "Search for this name", onclick: () => does.search(data.name) }, "Find all")),
-      h("div", { class: "columns" }, h("div", null, list(facts)), h("div", null, origin, around.length ? list(around) : h("p", { class: "quiet" }, data.meaning === undefined ? "Links are still being made." : "Nothing is linked to it.")), h("div", null, h("h3", null, "Arguments"), args)),
+      h("div", { class: "columns" }, h("div", null, list(facts)), h("div", null, around.length ? list(around) : h("p", { class: "quiet" }, data.meaning === undefined ? "Links are still being made." : "Nothing is linked to it."), origin), h("div", null, h("h3", null, "Arguments"), args)),
       said);
     element.scrollTop = 0;
     said.textContent = `${data.name}, ${duration(data.dur_ns)}, at ${duration(data.start_ns)} on ${data.track_label}`;
@@ -147,7 +147,9 @@ function kernel(data, list) {
   /** @type {[string, any][]} */
   const pairs = [];
   if (place?.source.length) {
-    pairs.push(["Source", [...place.source.map((/** @type {any} */ line) => h("div", { class: "mono" }, `${line.file}:${line.line}`, line.code ? h("span", { class: "quiet" }, `  ${line.code.trim()}`) : null)),
+    const lines = place.source.map((/** @type {any} */ line) => h("div", { class: "mono", title: `${line.file}:${line.line}${line.function ? ` in ${line.function}` : ""}` },
+      `${line.file.split("/").pop()}:${line.line}`, line.code ? h("span", { class: "quiet" }, `  ${line.code.trim()}`) : null));
+    pairs.push(["Source", [...lines.slice(0, 5), lines.length > 5 ? h("details", null, h("summary", null, `${lines.length - 5} more lines`), lines.slice(5)) : null,
       place.source_state === "cached" ? h("div", { class: "warn" }, "from a cached graph, perhaps of older source") : null]]);
   }
   if (place?.code) pairs.push(["Code", h("details", null, h("summary", null, place.file_path ? `generated in ${place.file_path.split("/").pop()}${place.code_line ? `:${place.code_line}` : ""}` : "generated"), h("pre", { class: "mono", tabIndex: 0 }, place.code))]);

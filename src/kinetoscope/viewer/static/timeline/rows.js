@@ -14,7 +14,7 @@ const COUNTER = 40;
  * @property {string} label
  * @property {string} process
  * @property {number[]} lanes
- * @property {number | null} track
+ * @property {number | null} strip number of the strip
  * @property {number | null} counter
  * @property {string} unit
  * @property {number} slices
@@ -70,14 +70,14 @@ export class Rows {
     for (const row of this.trace.rows) {
       for (const idle of done.has(row.process) ? [] : idleOf.get(row.process) ?? []) {
         const number = (idleOf.get(row.process) ?? []).indexOf(idle);
-        rows.push({ ...blank, id: `idle/${row.process}/${number}`, kind: "idle", label: "idle, by cause", process: row.process, lanes: idle.lane === null ? [] : [idle.lane], track: null, slices: idle.gaps });
+        rows.push({ ...blank, id: `idle/${row.process}/${number}`, kind: "idle", label: "idle, by cause", process: row.process, lanes: idle.lane === null ? [] : [idle.lane], strip: null, slices: idle.gaps });
       }
       done.add(row.process);
       const lanes = Array.from({ length: row.last - row.first }, (_, number) => row.first + number);
-      rows.push({ ...blank, id: row.id, kind: "lanes", label: row.name, process: row.process, lanes, track: row.track, slices: row.slices, foldable: lanes.length > 1 });
+      rows.push({ ...blank, id: row.id, kind: "lanes", label: row.name, process: row.process, lanes, strip: row.number, slices: row.slices, foldable: lanes.length > 1 });
     }
     for (const counter of overlays?.counters ?? []) {
-      rows.push({ ...blank, id: `counter/${counter.name}`, kind: "counter", label: counter.name, process: "Counters", lanes: [], track: null, counter: counter.id, unit: counter.unit, most: `up to ${counter.unit === "B" ? bytes(counter.max) : counter.max.toLocaleString("en-US")}`, slices: counter.samples });
+      rows.push({ ...blank, id: `counter/${counter.name}`, kind: "counter", label: counter.name, process: "Counters", lanes: [], strip: null, counter: counter.id, unit: counter.unit, most: `up to ${counter.unit === "B" ? bytes(counter.max) : counter.max.toLocaleString("en-US")}`, slices: counter.samples });
     }
     this.all = rows;
     this.layout();
@@ -113,7 +113,7 @@ export class Rows {
     for (const row of visible.filter((each) => !this.pins.has(each.id))) {
       if (row.process !== process) {
         process = row.process;
-        this.shown.push({ ...row, id: `process/${process}/${this.shown.length}`, kind: "process", label: process, lanes: [], track: null, counter: null, foldable: false, top, height: HEADER, pinned: false });
+        this.shown.push({ ...row, id: `process/${process}/${this.shown.length}`, kind: "process", label: process, lanes: [], strip: null, counter: null, foldable: false, top, height: HEADER, pinned: false });
         top += HEADER + 2;
       }
       top = this.#add(row, top, false);

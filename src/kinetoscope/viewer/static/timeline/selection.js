@@ -106,8 +106,8 @@ export class Selection {
     const long = box.end - box.start;
     const launch = this.arrows.find((arrow) => arrow.kind === 0 && arrow.target === this.row);
     // with its launch, unless the device is far behind
-    const near = launch && box.start - launch.from < Math.max(long * 60, 200_000);
-    if (close && near) view.show(Math.min(launch.from, box.start), box.end, 0.7);
+    const near = launch && box.start - launch.start < Math.max(long * 60, 200_000);
+    if (close && near) view.show(Math.min(launch.start, box.start), box.end, 0.8);
     else if (close) view.show(box.start, box.end, long > view.span / 3 ? 0.6 : 0.15);
     else if (box.start < view.begin || box.start > view.end - view.span * 0.05 || long < view.pixel) {
       const span = Math.max(Math.min(view.span, Math.max(long, 20) * 60), long * 1.5);
@@ -157,8 +157,8 @@ export class Selection {
     this.area = { begin: Math.round(begin), end: Math.max(Math.round(end), Math.round(begin) + 1), rows: rows.map((row) => row.id) };
     this.changed();
     this.redraw();
-    const tracks = [...new Set(rows.map((row) => row.track).filter((track) => track !== null))].sort((one, other) => one - other);
-    const data = await get("area", { begin: this.area.begin, end: this.area.end, tracks: ranges(tracks) });
+    const strips = rows.map((row) => row.strip).filter((strip) => strip !== null).sort((one, other) => one - other);
+    const data = await get("area", { begin: this.area.begin, end: this.area.end, strips: ranges(strips) });
     if (mine === this.turn) this.details.area(data);
   }
 
