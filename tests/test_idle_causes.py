@@ -9,16 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import kinetoscope
-from helpers import HAS_SHARED, NO_SHARED, SHARED, Event, call, event, kernel, links_of, note, op, region
+from helpers import NO_SHARED, SHARED, Event, call, event, kernel, links_of, note, op, region
 from kinetoscope import analyses
-from kinetoscope.analyses.idle import find_gaps
-from kinetoscope.analyses.idle_causes import pieces_of_gaps
-from kinetoscope.errors import KinetoscopeError
-from kinetoscope.link import Links, link
+from kinetoscope.link import link
 
 GRAPH = "## Call CompiledFxGraph fkey ##"
 #: kernel 1 is launched long before; kernel 2 right at the end of the gap
@@ -358,43 +354,3 @@ def test_guards_of_a_replayed_graph(tmp_path: Path) -> None:
     found = analyses.idle(link(kinetoscope.load(str(path), use_store=False)))
     assert found is not None
     assert (found.by_cause[0].cause, found.by_cause[0].total_ns) == ("guard lookup", 4 * 170_000)
-
-
-def traces() -> list[Path]:
-    if not HAS_SHARED:
-        return []
-    found = [*(SHARED / "traces").rglob("*.json*"), *(SHARED / "cases").glob("*.json*")]
-    return [path for path in sorted(found) if not path.name.endswith((".reference.json", "facts.json"))]
-
-
-@pytest.mark.skipif(not HAS_SHARED, reason=NO_SHARED)
-@pytest.mark.parametrize("path", traces(), ids=lambda path: "/".join(path.parts[-2:]))
-def test_every_gap_is_divided_without_rest(path: Path) -> None:
-    if "compile_log" in path.parts or path.stat().st_size > 4_000_000:
-        pytest.skip("no trace, or a big one")
-    try:
-        links = link(kinetoscope.load(str(path), use_store=False))
-    except KinetoscopeError:
-        pytest.skip("cannot be read")
-    idle = analyses.idle(links)
-    if idle is None:
-        return
-    assert idle.total_ns == sum(device.idle_ns for device in analyses.device_time(links))
-    assert idle.total_ns == sum(cause.total_ns for cause in idle.by_cause)
-    check_pieces(links)
-    if path.parent.parent.name == "gpu" or path.parent.name == "gpu":
-        unknown = sum(cause.total_ns for cause in idle.by_cause if cause.cause == "unknown")
-        assert unknown <= 0.05 * idle.total_ns
-
-
-def check_pieces(links: Links) -> None:
-    """The pieces of a gap follow each other from its start to its end."""
-    gaps = find_gaps(links)
-    pieces = pieces_of_gaps(links, gaps.device, gaps.start_ns, gaps.end_ns, gaps.next_row)
-    assert (pieces.end_ns > pieces.start_ns).all()
-    first = np.append(True, np.diff(pieces.gap) > 0)[: len(pieces)]
-    last = np.append(first[1:], True)[: len(pieces)]
-    assert pieces.gap[first].tolist() == list(range(len(gaps)))
-    assert (pieces.start_ns[first] == gaps.start_ns).all()
-    assert (pieces.end_ns[last] == gaps.end_ns).all()
-    assert (pieces.start_ns[~first] == pieces.end_ns[np.flatnonzero(~first) - 1]).all()

@@ -70,6 +70,15 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Taken for granted" in out
 
 
+def test_of_several_traces_the_first_is_replayed_and_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank in (0, 1):
+        (tmp_path / f"rank{rank}.trace.json.gz").write_bytes(Path(DECODE).read_bytes())
+    assert main(["whatif", str(tmp_path), "--cuda-graphs"]) == 0
+    assert "rank0.trace.json.gz alone" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -43,7 +43,7 @@ from kinetoscope.trace import Bool, Category, Int64, UInt8
 _LEAST_WAIT_NS = 10_000
 #: a device takes up its work faster than this; what is beyond has a reason that the trace does not show
 LONGEST_LATENCY_NS = 50_000
-#: threads beyond these, by number of launches, are not asked
+#: of other threads, only so many with most launches are asked what they did
 _THREADS = 8
 
 #: causes that are nothing but the program's own pace
@@ -186,7 +186,7 @@ _LINES: WeakKeyDictionary[Links, dict[int, Line]] = WeakKeyDictionary()
 def _find_lines(links: Links) -> dict[int, Line]:
     launches = links.launches
     counts = np.bincount(launches.launch_track[launches.is_linked])
-    tracks = np.argsort(-counts, kind="stable")[: min(_THREADS, int((counts > 0).sum()))]
+    tracks = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
     states = host_states(links)
     own = profiler_work(links)
     return {track: _with_profiler(states.line(track), *own) for track in tracks.tolist()}
@@ -232,8 +232,8 @@ def _host(lines: dict[int, Line], track: Int64, start_ns: Int64, end_ns: Int64, 
             np.full(len(mine), -1, np.int64),
         )
         state = np.full(len(mine), State.NOTHING, np.uint8)
-        own_first = sorted(lines, key=lambda other: other != number)
-        for other in own_first:
+        others = [other for other in list(lines)[:_THREADS] if other != number]
+        for other in (number, *others):
             quiet = state == State.NOTHING
             if quiet.all():
                 pieces, state = _cut(pieces, lines[other])

@@ -114,12 +114,13 @@ def whatif(
         text = msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n"
     else:
         page = output.page(out)
-        text = _text(answer, min(page.width, _WIDEST), rank=links.trace.info.rank if others else None)
+        alone = links.trace.info.path if others else None
+        text = _text(answer, min(page.width, _WIDEST), alone)
     output.write(text, out)
     return 0
 
 
-def _text(answer: WhatIf, width: int, rank: int | None) -> str:
+def _text(answer: WhatIf, width: int, alone: str | None) -> str:
     from kinetoscope.analyses.wording import duration, percent
 
     step, distortion = answer.step_ns, answer.distortion
@@ -142,8 +143,8 @@ def _text(answer: WhatIf, width: int, rank: int | None) -> str:
         lines += _wrapped(label, value, width)
     for text in answer.found:
         lines += _wrapped("Found", text, width)
-    if rank is not None:
-        lines += _wrapped("Rank", f"{rank} alone; what other ranks would do is not replayed", width)
+    if alone is not None:
+        lines += _wrapped("Of", f"{alone} alone; what other ranks would do is not replayed", width)
     lines += ["", "Taken for granted"]
     for text in answer.assumptions:
         lines += textwrap.wrap(text, width, initial_indent="- ", subsequent_indent="  ")
