@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from helpers import Event, call, kernel, links_of, note, op, region, shipped
-from kinetoscope.analyses.launch_bound import Queue, launch_bound
+from kinetoscope.analyses.launch_bound import Queue, late_starts, launch_bound, queue_depth
 
 
 def host_bound(count: int = 4) -> list[Event]:
@@ -43,6 +43,17 @@ def test_host_bound(tmp_path: Path) -> None:
     assert (only.name, only.calls, only.launches, only.launch_ns) == ("0/0", 3, 2.0, 20_000)
     assert only.host_ns_per_launch == 30_000
     assert only.late_share == 1.0
+
+
+def test_queue_over_time(tmp_path: Path) -> None:
+    # three launches return at 12, 22 and 32; the device takes them up at 14, 50 and 90
+    events = [op("aten::mm", 0, 60)]
+    for number, (start, begins) in enumerate(((10, 14), (20, 50), (30, 90))):
+        events += [call(number + 1, start, 2), kernel(number + 1, begins, 30)]
+    links = links_of(tmp_path, events)
+    at, depth = queue_depth(links, late_starts(links)[1])
+    assert (at // 1000).tolist() == [12, 14, 22, 32, 50, 90]
+    assert depth.tolist() == [1, 0, 1, 2, 1, 0]
 
 
 def test_device_bound(tmp_path: Path) -> None:

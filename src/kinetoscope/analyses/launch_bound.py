@@ -151,8 +151,8 @@ def host_wait_ns(links: Links) -> Int64:
     return union_by_group(step[keep], starts[keep], ends[keep], len(found))
 
 
-def queue_of(links: Links, usual: Int64, first: Bool) -> Queue | None:
-    """The queue from the first to the last of these steps (all there is where there are none).
+def queue_depth(links: Links, first: Bool) -> tuple[Int64, Int64]:
+    """How many launches had been made and not started, over time: when it changes, and to what.
 
     ``first``: [d] the first events of launches, as `late_starts` tells them.
     """
@@ -162,24 +162,29 @@ def queue_of(links: Links, usual: Int64, first: Bool) -> Queue | None:
     ends = launches.call_start_ns + launches.call_dur_ns
     put, taken = ends[call[keep]], c.start_ns[rows[keep]]
     put = np.minimum(put, taken)  # a kernel can start before its call returns
-    found = links.steps
-    if len(usual):
-        low, high = int(found.start_ns[usual].min()), int(found.end_ns[usual].max())
-    elif len(put):
-        low, high = int(put.min()), int(taken.max())
-    else:
-        return None
     at = np.concatenate((put, taken))
     change = np.concatenate((np.ones(len(put), np.int64), np.full(len(taken), -1)))
     order = np.lexsort((-change, at))
-    at, depth = at[order], np.cumsum(change[order])
-    inside = (at >= low) & (at < high)
-    before = int(depth[at < low][-1]) if (at < low).any() else 0
-    times = np.concatenate(([low], at[inside], [high]))
-    depths = np.concatenate(([before], depth[inside]))
-    width = np.diff(times)
+    return at[order], np.cumsum(change[order])
+
+
+def queue_of(links: Links, usual: Int64, first: Bool) -> Queue | None:
+    """The queue from the first to the last of these steps (all there is where there are none)."""
+    at, depth = queue_depth(links, first)
+    found = links.steps
+    if len(usual):
+        low, high = int(found.start_ns[usual].min()), int(found.end_ns[usual].max())
+    elif len(at):
+        low, high = int(at[0]), int(at[-1])
+    else:
+        return None
     if high <= low:
         return None
+    begin, end = np.searchsorted(at, [low, high])
+    before = int(depth[begin - 1]) if begin else 0
+    times = np.concatenate(([low], at[begin:end], [high]))
+    depths = np.concatenate(([before], depth[begin:end]))
+    width = np.diff(times)
     return Queue(
         mean=float((depths * width).sum() / (high - low)),
         most=int(depths.max()),
