@@ -502,3 +502,24 @@ def test_only_the_strip_that_was_dragged_over_counts(timeline: Timeline, tmp_pat
     page.page.mouse.up()
     page.page.wait_for_selector(".details tbody tr")
     assert page.page.locator(".details tbody td.name").all_inner_texts() == ["an op"]
+
+
+def test_from_event_to_event_without_a_mouse(timeline: Timeline, links: Callable[[str], Links]) -> None:
+    page = timeline("seed_breaks")
+    trace = links("seed_breaks").trace
+    page.page.focus(".scroll")
+    page.press(".")
+    until(page.page, "kinetoscope.selection.row !== null")
+    first = page.row
+    assert first is not None
+    region = rows_named(links("seed_breaks"), "Torch-Compiled Region: 0/0")[0]
+    page.page.evaluate("(row) => kinetoscope.selection.select(row, false)", region)
+    until(page.page, SELECTED, region)
+    page.press("ArrowDown")
+    until(page.page, "(row) => kinetoscope.selection.row !== row", region)
+    below = page.row
+    assert below is not None
+    assert trace.columns.depth[below] == trace.columns.depth[region] + 1
+    page.press("ArrowUp")
+    until(page.page, SELECTED, region)
+    assert page.page.inner_text(".details [role=status]").startswith("Torch-Compiled Region: 0/0")

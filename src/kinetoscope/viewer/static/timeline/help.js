@@ -10,6 +10,7 @@ const KEYS = [
   ["Zoom to the selection", [["f"]], "again: until it fills the view; or double click"],
   ["Show everything", [["0"]], ""],
   ["Next, previous event of the row", [["."], [","]], ""],
+  ["Row above, below", [["↑"], ["↓"]], "at the same time; without a selection they scroll"],
   ["Follow the arrow forward, back", [["]"], ["["]], "or click it in the details"],
   ["All arrows", [["l"]], "those of the selection are always shown"],
   ["Search", [["/"]], ""],

@@ -9,6 +9,8 @@ const HELD_AFTER_MS = 160;
  * @property {() => void} fit
  * @property {() => void} all
  * @property {(forward: boolean) => void} neighbour
+ * @property {(by: number) => void} vertical
+ * @property {() => boolean} selected whether arrow keys go from event to event rather than scroll
  * @property {(forward: boolean) => void} follow
  * @property {() => void} search
  * @property {(forward: boolean) => void} hit
@@ -73,6 +75,12 @@ export function keys(view, actions, pointer) {
         last = performance.now();
         running = requestAnimationFrame(run);
       }
+      return;
+    }
+    const vertical = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (vertical && actions.selected() && !(target instanceof HTMLElement && target.closest("[role=separator], [role=menu]"))) {
+      event.preventDefault();
+      actions.vertical(vertical);
       return;
     }
     const onControl = target instanceof HTMLButtonElement || target instanceof HTMLAnchorElement;

@@ -212,6 +212,8 @@ export async function timelinePage(app, place, values) {
     fit: () => selection.fit(),
     all: () => view.all(),
     neighbour: (forward) => void selection.neighbour(forward),
+    vertical: (by) => void selection.vertical(by),
+    selected: () => selection.box !== null,
     follow: (forward) => void selection.follow(forward),
     search: () => finder.focus(),
     hit: (forward) => void finder.step(forward),

@@ -131,9 +131,29 @@ export class Selection {
     this.fitted = near ? "" : name;
   }
 
+  /**
+   * To the row above or below, at the same time; with nothing selected, to the first event in view.
+   * @param {number} by -1 up, 1 down
+   */
+  async vertical(by) {
+    const { rows, view, box } = this;
+    const lanes = rows.shown.flatMap((row) => (rows.isFolded(row) ? row.lanes.slice(0, 1) : row.lanes));
+    const time = box ? (Math.max(box.start, view.begin) + Math.min(box.end, view.end)) / 2 : view.begin;
+    for (let at = box ? lanes.indexOf(box.lane) + by : 0; at >= 0 && at < lanes.length; at += by) {
+      const found = await get("at", { lane: lanes[at], time, within: view.span });
+      if (found.gap) this.selectGap(found.gap);
+      else if (found.row !== null) await this.select(found.row, true);
+      else continue;
+      return;
+    }
+  }
+
   /** @param {boolean} forward */
   async neighbour(forward) {
-    if (!this.data) return;
+    if (!this.data) {
+      await this.vertical(1);
+      return;
+    }
     const found = await get("neighbour", { row: this.data.row, direction: forward ? "forward" : "back" });
     if (found.row !== null) await this.select(found.row, true);
   }

@@ -1,0 +1,111 @@
+"""``kinetoscope view`` in the shell, and what the page does when it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from viewer.conftest import ROOT, TRACES, start
+from viewer.driving import until
+
+TRACE = TRACES / "seed_breaks.trace.json.gz"
+
+
+def view(*arguments: str, seconds: float = 30) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kinetoscope", "view", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+
+
+def test_an_input_that_is_not_there() -> None:
+    done = view("nothing.json")
+    assert done.returncode == 2
+    assert "nothing.json" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = view(str(TRACE), "--no-browser", "--port", str(taken.getsockname()[1]))
+    assert done.returncode == 2
+    assert "--port" in done.stderr
+    assert done.stdout == ""
+
+
+def test_it_says_how_to_reach_it_from_elsewhere() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = start(str(TRACE), "--port", str(port))
+    try:
+        assert f":{port}/" in server.url
+        assert server.process.stdout is not None
+        assert f"ssh -L {port}:127.0.0.1:{port}" in server.process.stdout.readline()
+        assert "Ctrl-C" in server.process.stdout.readline()
+    finally:
+        assert server.stop() == 0
+
+
+def test_addresses_are_never_the_same() -> None:
+    servers = [start(str(TRACE)) for _ in range(2)]
+    try:
+        tokens = {server.url.rsplit("/", 2)[1] for server in servers}
+        assert len(tokens) == 2
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def test_a_terminated_server_ends_too() -> None:
+    server = start(str(TRACE))
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(20) in (0, -signal.SIGTERM, 143)
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+
+
+def test_the_page_says_when_the_server_has_stopped(browser: Any) -> None:
+    server = start(str(TRACE))
+    page = browser.new_page()
+    try:
+        page.goto(f"{server.url}#/timeline")
+        until(page, "globalThis.kinetoscope?.ready")
+        server.stop()
+        page.keyboard.press("0")
+        page.keyboard.press("w")
+        for _ in range(12):
+            page.keyboard.press("w")
+        page.wait_for_selector("#gone")
+        assert "has stopped" in page.inner_text("#gone")
+    finally:
+        page.close()
+        server.stop()
+
+
+@pytest.mark.parametrize("chosen", ["--steps", "--window"])
+def test_a_window_is_shown_and_spoken_of(browser: Any, chosen: str, serve: Callable[[Path], Any]) -> None:
+    asked = {"--steps": "1", "--window": "9758298..13298521"}[chosen]
+    server = start(str(TRACE), chosen, asked)
+    page = browser.new_page()
+    try:
+        page.goto(f"{server.url}#/timeline")
+        until(page, "globalThis.kinetoscope?.ready")
+        until(page, "kinetoscope.view.begin > 9e6 && kinetoscope.view.end < 14.2e6")
+        assert "Window" in page.inner_text("header")
+    finally:
+        page.close()
+        server.stop()
