@@ -13,6 +13,8 @@ from kinetoscope.capturing.session import device_module
 __all__ = ["Lookahead"]
 
 _Site = tuple[CodeType, int]
+#: by then the loops are known; walking the stack at every call is a cost that steps would show
+_STEPS_LOOKED_AT = 64
 
 
 class Lookahead:
@@ -24,6 +26,9 @@ class Lookahead:
         self._repeats = Repeats(None, 1, False)
         self._calls: dict[_Site, int] = {}
         self._calls_per_step = 1
+        self._skip: tuple[str, str] | None = None
+        # by identity (a code object's hash is computed anew each time); kept, so that it stays the same
+        self._skipped: dict[int, tuple[bool, CodeType]] = {}
 
     def restart(self) -> None:
         """Steps are counted anew."""
@@ -32,8 +37,9 @@ class Lookahead:
 
     def look(self, frame: FrameType | None, step: int, *, began: bool) -> None:
         """A call is made in ``frame`` (torch's frames and ours on top); ``began``: it begins a step."""
-        skip = (torch_directory() or "\0", PACKAGE)
-        while frame is not None and frame.f_code.co_filename.startswith(skip):
+        if step >= _STEPS_LOOKED_AT:
+            return
+        while frame is not None and self._is_skipped(frame.f_code):
             frame = frame.f_back
         if frame is None:
             return
@@ -45,8 +51,17 @@ class Lookahead:
             self._calls.clear()
             if site != self._site:
                 self._site, self._first_step = site, step
-                self._repeats = predict_repeats(frame, skip)
+                self._repeats = predict_repeats(frame, self._skip or ("\0", PACKAGE))
         self._calls[site] = self._calls.get(site, 0) + 1
+
+    def _is_skipped(self, code: CodeType) -> bool:
+        """Whether it is torch's code or ours: asked for every frame of every call, so from memory."""
+        known = self._skipped.get(id(code))
+        if known is None:
+            if self._skip is None:
+                self._skip = (torch_directory() or "\0", PACKAGE)
+            known = self._skipped[id(code)] = (code.co_filename.startswith(self._skip), code)
+        return known[0]
 
     def looks_long(self) -> bool:
         """Whether there will be settled steps to profile."""
