@@ -21,7 +21,6 @@ from kinetoscope.trace import Category, Int32, Int64, Trace
 STRIPS = ("work", "python", "device", "other")
 
 _WORK, _PYTHON, _DEVICE, _OTHER = range(len(STRIPS))
-_DEPTHS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,8 @@ def arrange(trace: Trace) -> tuple[Lanes, tuple[Strip, ...]]:
     rows = np.flatnonzero(c.is_valid & (c.category != Category.TRACE)).astype(np.int32)
     strip_of_row = c.track[rows].astype(np.int64) * len(STRIPS) + strip_kind(c.category[rows])
     depth = c.depth[rows].astype(np.int64)
-    key = strip_of_row * _DEPTHS + depth
+    depths = int(depth.max(initial=0)) + 1
+    key = strip_of_row * depths + depth
     order = _stable_order(key)
     start, end = c.start_ns[rows[order]], c.end_ns[rows[order]]
     ordered = key[order]
@@ -88,12 +88,13 @@ def arrange(trace: Trace) -> tuple[Lanes, tuple[Strip, ...]]:
         for strip in np.unique(strip_of_row[order[clash]]).tolist():
             mine = np.flatnonzero(strip_of_row == strip)
             depth[mine] = _repacked(c.start_ns[rows[mine]], c.end_ns[rows[mine]], depth[mine])
-        key = strip_of_row * _DEPTHS + depth
+        depths = int(depth.max()) + 1
+        key = strip_of_row * depths + depth
         order = _stable_order(key)
         start, end, ordered = c.start_ns[rows[order]], c.end_ns[rows[order]], key[order]
     lane_keys, offset = _runs(ordered)
     lanes = Lanes(start, end, rows[order], offset)
-    return lanes, _strips(lane_keys // _DEPTHS, offset)
+    return lanes, _strips(lane_keys // depths, offset)
 
 
 def single_lanes(groups: list[tuple[Int64, Int64]]) -> Lanes:
@@ -119,11 +120,14 @@ def strip_kind(category: npt.NDArray[Any]) -> Int64:
 
 
 def _stable_order(key: Int64) -> Int64:
-    """Order by key, keeping the order of time inside each; distinct keys are few, which sorts fastest."""
-    distinct, small = np.unique(key, return_inverse=True)
-    if len(distinct) < 1 << 16:
-        return np.argsort(small.astype(np.uint16), kind="stable")
-    return np.argsort(small, kind="stable")
+    """Order by key, keeping the order of time inside each; keys are few, and short numbers sort fastest."""
+    if len(key) and int(key.max()) < 64 * len(key) + 4096:
+        present = np.zeros(int(key.max()) + 1, np.bool_)
+        present[key] = True
+        number = np.cumsum(present) - 1
+        if int(number[-1]) < 1 << 16:
+            return np.argsort(number.astype(np.uint16)[key], kind="stable")
+    return np.argsort(key, kind="stable")
 
 
 def _runs(ordered: Int64) -> tuple[Int64, Int64]:
