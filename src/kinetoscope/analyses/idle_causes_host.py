@@ -47,13 +47,14 @@ class HostStates:
     """States of all slices of CPU threads, and from them the lines of single threads.
 
     ``state`` and ``end_ns`` have one entry a slice: the state inside it, and its end, cut where the
-    slice around it ends (slices that cross do not nest).
+    slice around it ends (slices that cross do not nest). ``first_graph_end_ns`` has one a region call:
+    when compiled code in it had ended for the first time.
     """
 
     links: Links
     state: UInt8
     end_ns: Int64
-    first_graph_end_ns: dict[int, int]
+    first_graph_end_ns: Int64
 
     def line(self, track: int) -> Line:
         """The line of one thread."""
@@ -85,9 +86,10 @@ class HostStates:
         at, state, row = at[last], state[last], row[last]
         cause = CAUSE_OF_STATE[state]
         broken = np.flatnonzero(state == State.BROKEN)
-        for index in broken.tolist():  # as few as there are breaks
-            if at[index] >= self.first_graph_end_ns.get(int(row[index]), _NEVER):
-                cause[index] = Cause.BREAK
+        if len(broken):
+            calls = self.links.regions.calls
+            call = calls.cover.innermost(np.full(len(broken), track), at[broken])
+            cause[broken[(call >= 0) & (at[broken] >= self.first_graph_end_ns[call])]] = Cause.BREAK
         return Line(track, at, state, cause, row)
 
 
@@ -111,7 +113,7 @@ def host_states(links: Links) -> HostStates:
         around = c.parent[rows]
         state[rows] = table[kind[rows], state[around]]
         end[rows] = np.minimum(end[rows], end[around])
-    return HostStates(links, state, end, _first_graph_ends(links, kind))
+    return HostStates(links, state, end, _first_graph_ends(links))
 
 
 def _tells(category: UInt8) -> Bool:
@@ -180,24 +182,13 @@ def _name_broken_regions(links: Links, kind: UInt8) -> None:
     kind[calls.rows[behind]] = Kind.CONTINUED
 
 
-def _first_graph_ends(links: Links, kind: UInt8) -> dict[int, int]:
-    """When compiled code of a region that a break divides has ended for the first time, by its row."""
+def _first_graph_ends(links: Links) -> Int64:
+    """Per region call: end of the first compiled code directly inside; its start where there is none."""
     regions = links.regions
     calls = regions.calls
-    rows = calls.rows[kind[calls.rows] == Kind.BROKEN]
-    if not len(rows):
-        return {}
-    index = np.searchsorted(calls.rows, rows)
-    found = dict.fromkeys(rows.tolist(), _NEVER)
+    found = np.full(len(calls), _NEVER, np.int64)
     for inner in (regions.graphs, regions.forwards):
-        if not len(inner):
-            continue
         around = calls.at_rows(inner.rows)
-        for call, end in zip(around.tolist(), inner.end_ns.tolist(), strict=True):
-            row = int(calls.rows[call]) if call >= 0 else -1
-            if row in found:
-                found[row] = min(found[row], end)
-    for call, row in zip(index.tolist(), rows.tolist(), strict=True):
-        if found[row] == _NEVER:  # nothing before the break was compiled
-            found[row] = int(calls.start_ns[call])
-    return found
+        inside = around >= 0
+        np.minimum.at(found, around[inside], inner.end_ns[inside])
+    return np.where(found == _NEVER, calls.start_ns, found)

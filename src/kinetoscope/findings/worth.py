@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from msgspec.structs import replace
@@ -147,14 +146,12 @@ class Worth:
         return round(float(np.median(each)))
 
 
-_WORTHS: WeakKeyDictionary[Facts, Worth] = WeakKeyDictionary()
-
-
 def worth_of(facts: Facts) -> Worth:
-    """The worth of fixes for ``facts``: the families of findings share one."""
-    found = _WORTHS.get(facts)
-    if found is None:
-        found = _WORTHS[facts] = Worth(facts)
+    """The worth of fixes for ``facts``: families of findings share one, which lasts as long as these."""
+    kept = vars(facts)
+    found = kept.get("_worth")
+    if not isinstance(found, Worth):
+        found = kept["_worth"] = Worth(facts)
     return found
 
 
