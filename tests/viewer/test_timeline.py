@@ -332,7 +332,7 @@ def test_pin_hide_reorder_and_filter_tracks(timeline: Timeline) -> None:
     assert before[0].startswith("thread 717")
     assert before.index("stream 7") > before.index("thread 760 (python3)")
     menu(page, "stream 7", "Pin to the top")
-    assert names_of(page)[0] == "⌖ stream 7"
+    assert names_of(page)[0] == "▲ stream 7"
     assert "pins=0%2F7%2Fdevice" in page.page.url
     page.page.evaluate("kinetoscope.scroll.scrollTop = 120")
     assert page.page.evaluate("kinetoscope.rows.laneY(kinetoscope.rows.shown[0].lanes[0], 120)") == 0
@@ -367,7 +367,7 @@ def test_a_link_shows_the_same(timeline: Timeline, links: Callable[[str], Links]
     until(again.page, SELECTED, row)
     assert again.window == pytest.approx(window, abs=1)
     assert again.page.evaluate("kinetoscope.marks().length") == 1
-    assert names_of(again)[0] == "⌖ stream 7"
+    assert names_of(again)[0] == "▲ stream 7"
 
 
 def test_an_area_is_in_the_address(timeline: Timeline) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _HOST_BOUND, _DEVICE_BOUND = 0.5, 0.9
 _COMPILING = 0.3
+_CHIEFLY = 0.4
 #: causes of idle time that get a part of their own
 _CAUSES = 8
 _THREADS = 2
@@ -78,10 +79,20 @@ def sentence(report: Report) -> str:
     takes = f"A step takes {units.duration(report.steps.median_ns)}"
     works = f"the {device} works for {units.duration(headline.step_busy_ns(report))} of it"
     if share < _HOST_BOUND:
-        return f"{first}{takes} and {works}: most of the time it waits for the CPU."
+        return f"{first}{takes} and {works}: most of the time it waits for the CPU{_chiefly(report)}."
     if share >= _DEVICE_BOUND:
         return f"{first}{takes} and {works}: the {device} sets the pace."
     return f"{first}{takes} and {works} ({units.share(share)})."
+
+
+def _chiefly(report: Report) -> str:
+    """The one cause that stands out among those of idle time."""
+    if report.idle is None or not report.idle.by_cause:
+        return ""
+    most = report.idle.by_cause[0]
+    if most.share < _CHIEFLY or most.cause == "unknown":
+        return ""
+    return f", chiefly for this: {most.cause} ({units.share(most.share)} of its idle time)"
 
 
 def _window(timeline: Timeline, analysis: Analysis) -> tuple[int, int, int, str]:

@@ -90,7 +90,7 @@ function top(/** @type {any} */ status) {
         location.hash = "#/overview";
         location.reload();
       },
-    }, status.inputs.map((/** @type {string} */ label, /** @type {number} */ number) => h("option", { value: String(number), selected: number === status.chosen }, tail(label, 48))));
+    }, status.inputs.map((/** @type {string} */ label, /** @type {number} */ number) => h("option", { value: String(number), selected: number === status.chosen }, tail(label, 36))));
     append(bar, [choose]);
   } else {
     append(bar, [h("span", { class: "file", title: status.label }, status.label)]);

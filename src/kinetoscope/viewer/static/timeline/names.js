@@ -25,7 +25,7 @@ export function names(rows, changed) {
     }, rows.isFolded(row) ? "▸" : "▾") : h("span", { class: "fold" });
     const open = h("button", { class: "menu", "aria-haspopup": "menu", "aria-label": `Track menu: ${row.label}`, onclick: (/** @type {Event} */ event) => show(row, /** @type {HTMLElement} */ (event.currentTarget)) }, "⋮");
     return h("div", { class: `track ${row.kind}`, style, "data-row": row.id, title: `${row.label}: ${counted(row.slices, row.kind === "counter" ? "sample" : row.kind === "idle" ? "gap" : "slice")}` },
-      fold, h("span", { class: "label" }, rows.pins.has(row.id) ? "⌖ " : "", row.label, row.most ? h("span", { class: "most" }, row.most) : null), open);
+      fold, h("span", { class: "label" }, rows.pins.has(row.id) ? "▲ " : "", row.label, row.most ? h("span", { class: "most" }, row.most) : null), open);
   }
 
   /** @param {import("./rows.js").Row} row */
