@@ -13,10 +13,11 @@ import pytest
 
 from kinetoscope.ingest import load
 from kinetoscope.reporting import report_of
-from viewer.conftest import TRACES, start
+from viewer.conftest import ROOT, TRACES, start
 from viewer.driving import TimelinePage, until
 
 Open = Callable[..., Any]
+SAMPLE = ROOT / "samples" / "graph_breaks"
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +112,14 @@ def test_compile_page_shows_regions_and_breaks(open_page: Open) -> None:
     page.click("section[aria-labelledby=regions] a:has-text('2/0')")
     TimelinePage(page)
     until(page, "kinetoscope.selection.data?.name === 'Torch-Compiled Region: 2/0'")
+
+
+def test_compile_page_shows_the_source_of_a_break(open_page: Open) -> None:
+    page = open_page(SAMPLE, "compile")
+    page.wait_for_selector(".sites .excerpt code")
+    assert page.locator(".sites .excerpt code").count() > 0
+    for code in page.locator(".sites .excerpt code").all_inner_texts():
+        assert code.strip()
 
 
 def test_compile_page_has_a_waterfall(open_page: Open, tmp_path: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kinetoscope.ingest.log_types import SourceFrame
 from kinetoscope.render.sections import region_tree
 
 if TYPE_CHECKING:
     from kinetoscope.viewer.analysis import Analysis
 
 _PHASES = 3000
+_FRAMES = 8  # of a stack, the innermost
 
 
 def page(analysis: Analysis) -> dict[str, Any]:
@@ -28,10 +31,35 @@ def page(analysis: Analysis) -> dict[str, Any]:
         "compile_times_table": report.compile_time.compile_times_table,
         "tree": [{"level": depth, "region": region} for depth, region in region_tree(report.regions)],
         "breaks": report.graph_breaks,
+        "records": _records(analysis),
         "recompiles": report.recompiles,
         "graphs": report.graphs,
         "cuda_graphs": report.cuda_graphs,
     }
+
+
+def _records(analysis: Analysis) -> dict[str, Any]:
+    """What the compile log says of each break, by ``file:line``: the way there in source, and hints."""
+    found: dict[str, Any] = {}
+    for compilation in analysis.join.log.compilations:
+        for record in compilation.breaks:
+            found.setdefault(
+                f"{record.file}:{record.line}",
+                {
+                    "explanation": record.explanation,
+                    "hints": list(record.hints),
+                    "stack": [
+                        {"where": f"{f.file}:{f.line}", "function": f.function, "code": f.code}
+                        for f in _own(record.user_stack)[-_FRAMES:]
+                    ],
+                },
+            )
+    return found
+
+
+def _own(stack: Sequence[SourceFrame]) -> list[SourceFrame]:
+    """A stack without torch's own frames on the way; where it ends is kept whatever it is."""
+    return [frame for frame in stack[:-1] if "/torch/" not in frame.file] + list(stack[-1:])
 
 
 def _waterfall(analysis: Analysis) -> dict[str, Any]:

@@ -74,7 +74,20 @@ function breaks(data) {
     h("ul", { class: "sites" }, found.sites.map((/** @type {any} */ site) => h("li", null,
       h("h3", null, h("span", { class: "diamond", "aria-hidden": "true" }), `${kinds[site.kind] ?? site.kind} `, h("span", { class: "mono" }, place(site) || `between ${site.regions.join(" and ")}`), site.function ? ` in ${site.function}` : ""),
       h("p", null, site.reason ?? "The reason stands in the compile log only: kinetoscope run records it, and view --compile-log joins it.", site.gb_id ? h("span", { class: "quiet" }, ` (${site.gb_id})`) : null),
-      h("p", { class: "quiet" }, [site.hits !== null ? `passed ${counted(site.hits, "time")}` : null, site.cost_ns_per_step !== null ? `${duration(site.cost_ns_per_step)} of CPU time a step` : null].filter(Boolean).join(", "))))));
+      h("p", { class: "quiet" }, [site.hits !== null ? `passed ${counted(site.hits, "time")}` : null, site.cost_ns_per_step !== null ? `${duration(site.cost_ns_per_step)} of CPU time a step` : null].filter(Boolean).join(", ")), record(data.records[place(site)])))));
+}
+
+/**
+ * The way to a break in the program's source, and what PyTorch hints at.
+ * @param {any} told
+ */
+function record(told) {
+  if (!told) return null;
+  const lines = told.stack.filter((/** @type {any} */ frame) => frame.code);
+  return [
+    lines.length ? h("ol", { class: "excerpt mono" }, lines.map((/** @type {any} */ frame) => h("li", null, h("span", { class: "quiet" }, `${frame.where} in ${frame.function}`), h("code", null, frame.code.trim())))) : null,
+    told.hints.length ? h("details", null, h("summary", null, "PyTorch's hints"), told.explanation ? h("p", null, told.explanation) : null, h("ul", null, told.hints.map((/** @type {string} */ hint) => h("li", null, hint)))) : null,
+  ];
 }
 
 /** @param {any} data */
