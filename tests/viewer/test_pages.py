@@ -306,3 +306,33 @@ def test_several_ranks_are_chosen_from(open_page: Open, tmp_path: Path) -> None:
 def test_it_stops_on_ctrl_c() -> None:
     server = start(str(TRACES / "seed_breaks.trace.json.gz"))
     assert server.stop() == 0
+
+
+_STUB = """<!doctype html><title>waiting</title><script>
+addEventListener("message", ({ data, source }) => {
+    if (data === "PING") source.postMessage("PONG", "*");
+    else if (data.perfetto) document.title = `${data.perfetto.title} ${data.perfetto.buffer.byteLength}`;
+});
+</script>"""
+
+
+def test_the_trace_is_handed_over_only_when_asked(open_page: Open) -> None:
+    page = open_page("seed_breaks")
+    asked: list[str] = []
+
+    def answer(route: Any) -> None:
+        asked.append(route.request.url)
+        route.fulfill(body=_STUB, content_type="text/html")
+
+    page.context.route("https://ui.perfetto.dev/**", answer)
+    page.wait_for_selector(".overview h1")
+    page.click("text=Open in Perfetto")
+    assert "Nothing leaves this machine before you press Open" in page.inner_text("dialog[open]")
+    page.click("dialog[open] >> text=Cancel")
+    assert asked == []
+    page.click("text=Open in Perfetto")
+    with page.expect_popup() as popup:
+        page.click("dialog[open] >> button:has-text('Open')")
+    size = (TRACES / "seed_breaks.trace.json.gz").stat().st_size
+    until(popup.value, "(title) => document.title === title", f"seed_breaks.trace.json.gz {size}")
+    assert not page.is_visible("dialog[open]")

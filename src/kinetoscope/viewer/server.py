@@ -86,6 +86,7 @@ class Viewer:
             Route("/api/choose", self._choose, methods=["POST"]),
             Route("/api/query", self._query, methods=["POST"]),
             Route("/api/tiles", self._asked(api.tiles)),
+            Route("/api/file", self._trace_file),
         ]
         routes += [Route(f"/api/{name}", self._asked(answer)) for name, answer in _ANSWERS.items()]
         return Guard(Starlette(routes=routes), self.token)
@@ -97,6 +98,14 @@ class Viewer:
         if kind is None or not path.is_relative_to(STATIC.resolve()) or not path.is_file():
             return PlainTextResponse("not found\n", 404)
         return FileResponse(path, media_type=kind)
+
+    async def _trace_file(self, request: Request) -> Response:
+        source = self.session.item.source
+        if source.file is None or source.member is not None:
+            return _json({"error": "this trace is no file of its own"}, 400)
+        if not source.file.is_file():
+            return _json({"error": "the trace file has gone"}, 400)
+        return FileResponse(source.file, media_type="application/octet-stream")
 
     def _direct(self, answer: Callable[[], Any]) -> Any:
         async def respond(request: Request) -> Response:

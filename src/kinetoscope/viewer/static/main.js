@@ -8,6 +8,7 @@ import { compilePage } from "./pages/compile.js";
 import { kernelsPage } from "./pages/kernels.js";
 import { overviewPage } from "./pages/overview.js";
 import { queryPage } from "./pages/query.js";
+import { perfettoDialog } from "./perfetto.js";
 import { timelinePage } from "./timeline/page.js";
 
 /**
@@ -185,6 +186,9 @@ async function start() {
     };
     app = { trace, status, report: () => once("report"), overlays: () => once("overlays"), analysed };
     void facts(app).catch(() => {});
+    const elsewhere = perfettoDialog(trace);
+    document.body.append(elsewhere);
+    one("#rail").append(h("button", { class: "plain elsewhere", onclick: () => elsewhere.showModal() }, "Open in Perfetto"));
     window.addEventListener("hashchange", () => void route());
     await route();
   } catch (error) {
