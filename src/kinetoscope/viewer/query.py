@@ -98,8 +98,9 @@ class Database:
                 statements = duckdb.extract_statements(sql)
                 if len(statements) != 1:
                     raise UsageError("one statement at a time" if statements else "there is no statement")
-                if statements[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
-                    raise UsageError("only SELECT (or EXPLAIN): nothing here can be changed")
+                # EXPLAIN ANALYZE would run whatever stands behind it
+                if statements[0].type != duckdb.StatementType.SELECT:
+                    raise UsageError("only SELECT: nothing here can be changed")
                 answer = self._connection.execute(statements[0])
                 columns = [column[0] for column in answer.description or ()]
                 types = [str(column[1]) for column in answer.description or ()]
