@@ -62,10 +62,10 @@ class Server:
                 self.process.stdout.close()
 
 
-def start(*arguments: str) -> Server:
+def start(*arguments: str, browser: bool = False) -> Server:
     """Start the viewer and read its address."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "kinetoscope", "view", "--no-browser", *arguments],
+        [sys.executable, "-m", "kinetoscope", "view", *([] if browser else ["--no-browser"]), *arguments],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},

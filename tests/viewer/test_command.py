@@ -7,14 +7,17 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from viewer.conftest import ROOT, TRACES, start
 from viewer.driving import until
+from viewer.test_guard import ask
 
 TRACE = TRACES / "seed_breaks.trace.json.gz"
 
@@ -108,4 +111,28 @@ def test_a_window_is_shown_and_spoken_of(browser: Any, chosen: str, serve: Calla
         assert "Window" in page.inner_text("header")
     finally:
         page.close()
+        server.stop()
+
+
+def test_what_the_browser_is_started_with_works_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = tmp_path / "seen"
+    command = tmp_path / "browser"
+    command.write_text(f'#!/bin/sh\necho "$1" > {seen}.part && mv {seen}.part {seen}\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{command} %s")
+    server = start(str(TRACE), browser=True)
+    try:
+        deadline = time.monotonic() + 20
+        while not seen.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        given = urlsplit(seen.read_text().strip())
+        token = urlsplit(server.url).path
+        assert given.port == urlsplit(server.url).port
+        assert token.strip("/") not in given.path
+        status, headers, _ = ask(server, given.path)
+        assert (status, headers["location"]) == (303, token)
+        assert ask(server, given.path)[0] == 404
+        assert ask(server, "/open/None")[0] == 404
+        assert ask(server, f"{token}api/status")[0] == 200
+    finally:
         server.stop()

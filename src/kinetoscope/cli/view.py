@@ -54,6 +54,7 @@ def view(
     """
     from kinetoscope import window as windows
     from kinetoscope.ingest.capture_directory import find_inputs
+    from kinetoscope.viewer.guard import TICKET
     from kinetoscope.viewer.server import Viewer, listen, serve
 
     asked = windows.parse(steps, annotation, window)
@@ -67,7 +68,9 @@ def view(
         _say(address, number)
         viewer.choose(0)
         if not no_browser:
-            threading.Thread(target=_open, args=(address,), daemon=True).start()
+            # not the address itself: everyone can read with what a browser was started
+            once = f"http://127.0.0.1:{number}{TICKET}{viewer.ticket}"
+            threading.Thread(target=_open, args=(once,), daemon=True).start()
 
     with contextlib.suppress(KeyboardInterrupt):
         serve(viewer, where, ready)

@@ -3,6 +3,9 @@
 Every address carries a random token. A request must name this machine as its host (so no other
 site's name can be pointed here), come from no other page, and every answer forbids the page to load
 anything from elsewhere or to run a script that is not one of the viewer's files.
+
+A browser that is started with an address shows it to everyone who can list processes. So it is
+started with a ticket instead, which leads to the token once.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ import hmac
 from typing import TypeAlias
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+#: path of the address that a browser is started with
+TICKET = "/open/"
 _HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _Refusal: TypeAlias = "tuple[int, str] | None"
 
@@ -46,9 +51,10 @@ HEADERS = {
 class Guard:
     """Refuses what does not come from the viewer's own page; the rest reaches ``app`` without the token."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str, ticket: str) -> None:
         self._app = app
         self._token = token
+        self._ticket: str | None = ticket
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -70,6 +76,10 @@ class Guard:
             status, text = refusal
             await PlainTextResponse(text, status)(scope, receive, send_guarded)
             return
+        if self._is_ticket(scope["path"]):
+            self._ticket = None
+            await RedirectResponse(f"/{self._token}/", 303)(scope, receive, send_guarded)
+            return
         path = scope["path"][len(self._token) + 1 :]
         inner = {**scope, "path": path, "raw_path": path.encode()}
         await self._app(inner, receive, send_guarded)
@@ -86,7 +96,13 @@ class Guard:
         opens = headers.get("sec-fetch-mode") == "navigate" and scope["method"] == "GET"
         if site in ("cross-site", "same-site") and not opens:
             return 403, "another page may not ask this viewer\n"
+        if self._is_ticket(scope["path"]):
+            return None
         first = scope["path"].split("/", 2)[1] if scope["path"].startswith("/") else ""
         if not hmac.compare_digest(first.encode(), self._token.encode()):
             return 404, "not found: open the address that kinetoscope view printed, with its token\n"
         return None
+
+    def _is_ticket(self, path: str) -> bool:
+        wanted = f"{TICKET}{self._ticket}"
+        return self._ticket is not None and hmac.compare_digest(path.encode(), wanted.encode())

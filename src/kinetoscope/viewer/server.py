@@ -51,6 +51,7 @@ class Viewer:
         self._open: dict[int, Session] = {}
         self.chosen = 0
         self.token = secrets.token_urlsafe(24)
+        self.ticket = secrets.token_urlsafe(24)
 
     @property
     def session(self) -> Session:
@@ -89,7 +90,7 @@ class Viewer:
             Route("/api/file", self._trace_file),
         ]
         routes += [Route(f"/api/{name}", self._asked(answer)) for name, answer in _ANSWERS.items()]
-        return Guard(Starlette(routes=routes), self.token)
+        return Guard(Starlette(routes=routes), self.token, self.ticket)
 
     async def _file(self, request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
