@@ -18,7 +18,8 @@ export function h(tag, props, ...children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "class") element.className = value;
     else if (name === "style") Object.assign(element.style, value);
-    else if (name.includes("-") || ["role", "for", "colspan", "scope", "list"].includes(name)) element.setAttribute(name, String(value));
+    else if (name.includes("-") || ["role", "for", "colspan", "scope", "list"].includes(name))
+      element.setAttribute(name, String(value));
     else /** @type {any} */ (element)[name] = value;
   }
   append(element, children);

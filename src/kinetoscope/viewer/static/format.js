@@ -50,7 +50,10 @@ export function inUnit(ns, column) {
   const value = ns / column.one;
   const smallest = 10 ** -column.decimals;
   if (ns > 0 && value < smallest / 2) return `<${smallest.toFixed(column.decimals)}`;
-  return value.toLocaleString("en-US", { minimumFractionDigits: column.decimals, maximumFractionDigits: column.decimals });
+  return value.toLocaleString("en-US", {
+    minimumFractionDigits: column.decimals,
+    maximumFractionDigits: column.decimals,
+  });
 }
 
 /** @param {number | null | undefined} value */
@@ -60,7 +63,9 @@ export function share(value) {
   if (percent > 0 && percent < 0.05) return "<0.1 %";
   if (percent >= 99.95 && percent < 100) return ">99.9 %";
   if (percent === 0) return "0 %";
-  return percent < 10 || percent >= 99.5 && percent < 100 ? `${percent.toFixed(1)} %` : `${Math.round(percent)} %`;
+  return percent < 10 || (percent >= 99.5 && percent < 100)
+    ? `${percent.toFixed(1)} %`
+    : `${Math.round(percent)} %`;
 }
 
 /** @param {number | null | undefined} value */
@@ -74,12 +79,16 @@ export function count(value) {
  * @param {string} [many]
  */
 export function counted(value, one, many) {
-  return `${count(value)} ${value === 1 ? one : many ?? `${one}s`}`;
+  return `${count(value)} ${value === 1 ? one : (many ?? `${one}s`)}`;
 }
 
 /** @param {number} value */
 export function bytes(value) {
-  for (const [unit, one] of /** @type {[string, number][]} */ ([["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]])) {
+  for (const [unit, one] of /** @type {[string, number][]} */ ([
+    ["GiB", 2 ** 30],
+    ["MiB", 2 ** 20],
+    ["KiB", 2 ** 10],
+  ])) {
     if (Math.abs(value) >= one) return `${threeFigures(value / one)} ${unit}`;
   }
   return `${Math.round(value)} B`;

@@ -66,32 +66,58 @@ function progress(status) {
   let bar = page.querySelector("progress");
   if (!bar) {
     bar = h("progress", { max: 1, "aria-label": "Reading the trace" });
-    fill(page, h("div", { class: "loading" }, h("h1", null, "Opening the trace"), h("p", { class: "mono" }, status.label), bar, h("p", { class: "quiet", role: "status" })));
+    fill(
+      page,
+      h(
+        "div",
+        { class: "loading" },
+        h("h1", null, "Opening the trace"),
+        h("p", { class: "mono" }, status.label),
+        bar,
+        h("p", { class: "quiet", role: "status" }),
+      ),
+    );
   }
   if (status.total) bar.value = status.done / status.total;
-  const said = { reading: "Reading", arranging: "Arranging", analysing: "Analysing", ready: "Ready" }[/** @type {string} */ (status.state)] ?? status.state;
-  const read = status.done ? `, ${bytes(status.done)}${status.total ? ` of ${bytes(status.total)}` : ""}` : "";
+  const said =
+    { reading: "Reading", arranging: "Arranging", analysing: "Analysing", ready: "Ready" }[
+      /** @type {string} */ (status.state)
+    ] ?? status.state;
+  const read = status.done
+    ? `, ${bytes(status.done)}${status.total ? ` of ${bytes(status.total)}` : ""}`
+    : "";
   one(".loading [role=status]", page).textContent = `${said}${status.state === "reading" ? read : ""}`;
 }
 
 /** @param {unknown} error */
 export function failure(error) {
   const said = error instanceof Error ? error.message : String(error);
-  return h("div", { class: "failed", role: "alert" }, h("h1", null, "This cannot be shown"), h("p", null, said));
+  return h(
+    "div",
+    { class: "failed", role: "alert" },
+    h("h1", null, "This cannot be shown"),
+    h("p", null, said),
+  );
 }
 
 function top(/** @type {any} */ status) {
   const bar = one("#top");
   fill(bar, h("span", { class: "product" }, "kinetoscope"));
   if (status.inputs.length > 1) {
-    const choose = h("select", {
-      "aria-label": "Trace of this input",
-      onchange: async () => {
-        await post("choose", { number: Number(choose.value) });
-        location.hash = "#/overview";
-        location.reload();
+    const choose = h(
+      "select",
+      {
+        "aria-label": "Trace of this input",
+        onchange: async () => {
+          await post("choose", { number: Number(choose.value) });
+          location.hash = "#/overview";
+          location.reload();
+        },
       },
-    }, status.inputs.map((/** @type {string} */ label, /** @type {number} */ number) => h("option", { value: String(number), selected: number === status.chosen }, tail(label, 36))));
+      status.inputs.map((/** @type {string} */ label, /** @type {number} */ number) =>
+        h("option", { value: String(number), selected: number === status.chosen }, tail(label, 36)),
+      ),
+    );
     append(bar, [choose]);
   } else {
     append(bar, [h("span", { class: "file", title: status.label }, status.label)]);
@@ -101,7 +127,8 @@ function top(/** @type {any} */ status) {
 /** @param {App} now */
 async function facts(now) {
   const summary = now.trace.summary;
-  const device = summary.devices.find((/** @type {any} */ each) => each.name)?.name ?? summary.device_kind ?? "no device";
+  const device =
+    summary.devices.find((/** @type {any} */ each) => each.name)?.name ?? summary.device_kind ?? "no device";
   const list = h("dl", null);
   /**
    * @param {string} name
@@ -109,14 +136,20 @@ async function facts(now) {
    * @param {string} [kind]
    * @param {boolean} [optional]
    */
-  const add = (name, value, kind = "", optional = false) => append(list, [h("div", { class: optional ? "optional" : "" }, h("dt", null, name), h("dd", { class: kind }, value))]);
+  const add = (name, value, kind = "", optional = false) =>
+    append(list, [
+      h("div", { class: optional ? "optional" : "" }, h("dt", null, name), h("dd", { class: kind }, value)),
+    ]);
   add("Device", device);
   if (summary.versions.torch) add("torch", summary.versions.torch, "", true);
   if (summary.rank !== null) add("Rank", String(summary.rank), "", true);
   add("Events", counted(summary.events, "event").split(" ")[0], "", true);
   one("#top").append(list);
   const report = await now.report();
-  const verdict = { yes: "good", partly: "warn", no: "bad", unknown: "quiet" }[/** @type {string} */ (report.compiled.verdict)] ?? "";
+  const verdict =
+    { yes: "good", partly: "warn", no: "bad", unknown: "quiet" }[
+      /** @type {string} */ (report.compiled.verdict)
+    ] ?? "";
   add("Compiled", report.compiled.verdict, verdict);
   add("Step", report.steps.median_ns === null ? "none found" : duration(report.steps.median_ns));
   const window = report.trace.window;
@@ -156,7 +189,10 @@ async function route() {
 }
 
 async function start() {
-  fill(one("#rail"), Object.entries(PAGES).map(([name, { title }]) => h("a", { href: `#/${name}`, "data-page": name }, title)));
+  fill(
+    one("#rail"),
+    Object.entries(PAGES).map(([name, { title }]) => h("a", { href: `#/${name}`, "data-page": name }, title)),
+  );
   onGone((gone) => {
     let note = document.getElementById("gone");
     if (gone && !note) {
@@ -175,7 +211,11 @@ async function start() {
     const trace = await get("trace");
     /** @type {Promise<any> | null} */
     let analysis = null;
-    const analysed = () => (analysis ??= wait((each) => each.state === "ready", () => {}));
+    const analysed = () =>
+      (analysis ??= wait(
+        (each) => each.state === "ready",
+        () => {},
+      ));
     /** @type {Map<string, Promise<any>>} */
     const kept = new Map();
     /** @param {string} path */
@@ -188,7 +228,9 @@ async function start() {
     void facts(app).catch(() => {});
     const elsewhere = perfettoDialog(trace);
     document.body.append(elsewhere);
-    one("#rail").append(h("button", { class: "plain elsewhere", onclick: () => elsewhere.showModal() }, "Open in Perfetto"));
+    one("#rail").append(
+      h("button", { class: "plain elsewhere", onclick: () => elsewhere.showModal() }, "Open in Perfetto"),
+    );
     window.addEventListener("hashchange", () => void route());
     await route();
   } catch (error) {

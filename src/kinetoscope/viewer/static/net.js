@@ -109,7 +109,13 @@ export async function post(path, body) {
  */
 export async function tile(wanted, signal) {
   const response = await fetched(
-    address("tiles", { begin: wanted.begin, end: wanted.end, pixel: wanted.pixel, lanes: ranges(wanted.lanes), q: wanted.q || undefined }),
+    address("tiles", {
+      begin: wanted.begin,
+      end: wanted.end,
+      pixel: wanted.pixel,
+      lanes: ranges(wanted.lanes),
+      q: wanted.q || undefined,
+    }),
     { signal },
   );
   const data = await response.arrayBuffer();
@@ -148,10 +154,23 @@ export function decode(data, wanted) {
     first += pieces;
   }
   return {
-    begin: header.begin_ns, end: wanted.end, pixel: header.pixel_ns, analysed: header.analysed,
-    lanes: header.lanes, ranges: found, x0, x1, count, row, name, busy, meaning, hit,
+    begin: header.begin_ns,
+    end: wanted.end,
+    pixel: header.pixel_ns,
+    analysed: header.analysed,
+    lanes: header.lanes,
+    ranges: found,
+    x0,
+    x1,
+    count,
+    row,
+    name,
+    busy,
+    meaning,
+    hit,
     names: new Map(Object.entries(header.names).map(([key, text]) => [Number(key), String(text)])),
-    asked: new Set(wanted.lanes), searched: wanted.q,
+    asked: new Set(wanted.lanes),
+    searched: wanted.q,
   };
 }
 
@@ -161,7 +180,7 @@ export function decode(data, wanted) {
  */
 export function ranges(numbers) {
   const parts = [];
-  for (let at = 0; at < numbers.length; ) {
+  for (let at = 0; at < numbers.length;) {
     let last = at;
     while (last + 1 < numbers.length && numbers[last + 1] === numbers[last] + 1) last++;
     parts.push(last > at ? `${numbers[at]}-${numbers[last]}` : `${numbers[at]}`);

@@ -10,11 +10,23 @@ const PATIENCE_MS = 60_000;
 export function perfettoDialog(trace) {
   const said = h("p", { class: "quiet", role: "status" });
   const open = h("button", { class: "main", onclick: () => void hand() }, "Open");
-  const dialog = h("dialog", { "aria-labelledby": "perfetto-title" },
+  const dialog = h(
+    "dialog",
+    { "aria-labelledby": "perfetto-title" },
     h("h2", { id: "perfetto-title" }, "Open in Perfetto"),
-    h("p", null, "Perfetto is another trace viewer, a page at ui.perfetto.dev. This loads that page in a new tab and hands it the trace file inside your browser."),
-    h("p", null, "By its own word that page works in your browser and uploads nothing, but it is not part of kinetoscope. Nothing leaves this machine before you press Open."),
-    said, h("div", { class: "tools" }, open, h("button", { onclick: () => dialog.close() }, "Cancel")));
+    h(
+      "p",
+      null,
+      "Perfetto is another trace viewer, a page at ui.perfetto.dev. This loads that page in a new tab and hands it the trace file inside your browser.",
+    ),
+    h(
+      "p",
+      null,
+      "By its own word that page works in your browser and uploads nothing, but it is not part of kinetoscope. Nothing leaves this machine before you press Open.",
+    ),
+    said,
+    h("div", { class: "tools" }, open, h("button", { onclick: () => dialog.close() }, "Cancel")),
+  );
 
   async function hand() {
     open.disabled = true;

@@ -4,6 +4,7 @@ import { link } from "../address.js";
 import { fill, h } from "../dom.js";
 import { count, counted, duration } from "../format.js";
 import { get } from "../net.js";
+import { caches, graphs } from "./graphs.js";
 import { waterfall } from "./waterfall.js";
 
 /**
@@ -16,11 +17,32 @@ export async function compilePage(app, place) {
   await app.analysed();
   const data = await get("compile");
   const falls = data.waterfall.phases.length ? waterfall(data.waterfall) : null;
-  fill(place, h("article", { class: "full compile" },
-    h("h1", null, headline(data)),
-    h("section", { "aria-labelledby": "phases" }, h("h2", { id: "phases" }, "Phases over time"),
-      falls ? falls.element : h("p", { class: "quiet" }, "No compile phase was recorded in this trace. To see why compiling takes long, profile the first call.")),
-    frames(data), regions(data), breaks(data), recompiles(data), graphs(data), caches(data)));
+  fill(
+    place,
+    h(
+      "article",
+      { class: "full compile" },
+      h("h1", null, headline(data)),
+      h(
+        "section",
+        { "aria-labelledby": "phases" },
+        h("h2", { id: "phases" }, "Phases over time"),
+        falls
+          ? falls.element
+          : h(
+              "p",
+              { class: "quiet" },
+              "No compile phase was recorded in this trace. To see why compiling takes long, profile the first call.",
+            ),
+      ),
+      frames(data),
+      regions(data),
+      breaks(data),
+      recompiles(data),
+      graphs(data),
+      caches(data),
+    ),
+  );
   falls?.draw();
   return { leave: falls?.leave };
 }
@@ -29,7 +51,10 @@ export async function compilePage(app, place) {
 function headline(data) {
   if (data.total_ns === null) return "This trace does not tell how long compiling took";
   const inside = data.in_window_ns ?? data.total_ns;
-  if (!inside) return data.total_ns ? `Nothing was compiled while recording; ${duration(data.total_ns)} before it` : "Nothing was compiled while recording";
+  if (!inside)
+    return data.total_ns
+      ? `Nothing was compiled while recording; ${duration(data.total_ns)} before it`
+      : "Nothing was compiled while recording";
   return `Compiling took ${duration(inside)} of the ${duration(data.span_ns)} recorded`;
 }
 
@@ -39,42 +64,182 @@ const place = (each) => (each.file ? `${each.file}${each.line ? `:${each.line}` 
 /** @param {any} data */
 function frames(data) {
   if (!data.frames.length) return null;
-  return h("section", { "aria-labelledby": "frames" }, h("h2", { id: "frames" }, "Frames by compile time"),
-    h("div", { class: "table", role: "group", "aria-label": "Frames by compile time", tabIndex: 0 }, h("table", null,
-      h("thead", null, h("tr", null, ["Id", "Function", "Where"].map((title) => h("th", { scope: "col" }, title)), h("th", { scope: "col", class: "num" }, "Time"), h("th", { scope: "col" }, "Most of it in"))),
-      h("tbody", null, data.frames.slice(0, 200).map((/** @type {any} */ frame) => h("tr", null,
-        h("td", { class: "mono" }, frame.id ?? "unknown"), h("td", { class: "mono" }, frame.function ?? ""), h("td", { class: "mono" }, place(frame)),
-        h("td", { class: "num" }, duration(frame.total_ns)),
-        h("td", { class: "mono quiet" }, frame.phases.slice(0, 3).map((/** @type {any} */ phase) => `${phase.name} ${duration(phase.self_ns)}`).join(", "))))))));
+  return h(
+    "section",
+    { "aria-labelledby": "frames" },
+    h("h2", { id: "frames" }, "Frames by compile time"),
+    h(
+      "div",
+      { class: "table", role: "group", "aria-label": "Frames by compile time", tabIndex: 0 },
+      h(
+        "table",
+        null,
+        h(
+          "thead",
+          null,
+          h(
+            "tr",
+            null,
+            ["Id", "Function", "Where"].map((title) => h("th", { scope: "col" }, title)),
+            h("th", { scope: "col", class: "num" }, "Time"),
+            h("th", { scope: "col" }, "Most of it in"),
+          ),
+        ),
+        h(
+          "tbody",
+          null,
+          data.frames.slice(0, 200).map((/** @type {any} */ frame) =>
+            h(
+              "tr",
+              null,
+              h("td", { class: "mono" }, frame.id ?? "unknown"),
+              h("td", { class: "mono" }, frame.function ?? ""),
+              h("td", { class: "mono" }, place(frame)),
+              h("td", { class: "num" }, duration(frame.total_ns)),
+              h(
+                "td",
+                { class: "mono quiet" },
+                frame.phases
+                  .slice(0, 3)
+                  .map((/** @type {any} */ phase) => `${phase.name} ${duration(phase.self_ns)}`)
+                  .join(", "),
+              ),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 /** @param {any} data */
 function regions(data) {
   const title = h("h2", { id: "regions" }, "Compiled regions");
-  if (!data.tree.length) return h("section", { "aria-labelledby": "regions" }, title, h("p", { class: "quiet" }, "No compiled region ran in this trace."));
-  return h("section", { "aria-labelledby": "regions" }, title,
-    h("p", { class: "quiet" }, "A region inside another goes on after a graph break. CPU time of all calls; device: the work launched while the region was innermost."),
-    h("div", { class: "table", role: "group", "aria-label": "Compiled regions", tabIndex: 0 }, h("table", null,
-      h("thead", null, h("tr", null, ["Region", "Function", "Where"].map((each) => h("th", { scope: "col" }, each)), ["Calls", "Total", "Self", "Device"].map((each) => h("th", { scope: "col", class: "num" }, each)))),
-      h("tbody", null, data.tree.map((/** @type {any} */ node) => h("tr", null,
-        h("td", { class: "mono" }, h("span", { class: "indent", style: { width: `${Math.min(node.level, 12) * 16}px` } }), node.level ? "└ " : "",
-          h("a", { href: link("timeline", { q: `Torch-Compiled Region: ${node.region.id}`, hit: 1 }), title: "Show its first call" }, node.region.id || "(no id)")),
-        h("td", { class: "mono" }, node.region.function ?? ""), h("td", { class: "mono" }, place(node.region)),
-        h("td", { class: "num" }, count(node.region.calls)), h("td", { class: "num" }, duration(node.region.total_ns)),
-        h("td", { class: "num" }, duration(node.region.self_ns)), h("td", { class: "num" }, duration(node.region.device_ns))))))));
+  if (!data.tree.length)
+    return h(
+      "section",
+      { "aria-labelledby": "regions" },
+      title,
+      h("p", { class: "quiet" }, "No compiled region ran in this trace."),
+    );
+  return h(
+    "section",
+    { "aria-labelledby": "regions" },
+    title,
+    h(
+      "p",
+      { class: "quiet" },
+      "A region inside another goes on after a graph break. CPU time of all calls; device: the work launched while the region was innermost.",
+    ),
+    h(
+      "div",
+      { class: "table", role: "group", "aria-label": "Compiled regions", tabIndex: 0 },
+      h(
+        "table",
+        null,
+        h(
+          "thead",
+          null,
+          h(
+            "tr",
+            null,
+            ["Region", "Function", "Where"].map((each) => h("th", { scope: "col" }, each)),
+            ["Calls", "Total", "Self", "Device"].map((each) => h("th", { scope: "col", class: "num" }, each)),
+          ),
+        ),
+        h(
+          "tbody",
+          null,
+          data.tree.map((/** @type {any} */ node) =>
+            h(
+              "tr",
+              null,
+              h(
+                "td",
+                { class: "mono" },
+                h("span", { class: "indent", style: { width: `${Math.min(node.level, 12) * 16}px` } }),
+                node.level ? "└ " : "",
+                h(
+                  "a",
+                  {
+                    href: link("timeline", { q: `Torch-Compiled Region: ${node.region.id}`, hit: 1 }),
+                    title: "Show its first call",
+                  },
+                  node.region.id || "(no id)",
+                ),
+              ),
+              h("td", { class: "mono" }, node.region.function ?? ""),
+              h("td", { class: "mono" }, place(node.region)),
+              h("td", { class: "num" }, count(node.region.calls)),
+              h("td", { class: "num" }, duration(node.region.total_ns)),
+              h("td", { class: "num" }, duration(node.region.self_ns)),
+              h("td", { class: "num" }, duration(node.region.device_ns)),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 /** @param {any} data */
 function breaks(data) {
   const found = data.breaks;
-  const kinds = /** @type {Record<string, string>} */ ({ break: "Graph break", skipped_frame: "Frame skipped", limit: "Recompile limit", framework: "In torch's own code" });
-  const title = h("h2", { id: "breaks" }, found.count === null ? "Graph breaks: this trace does not tell" : `${counted(found.count, "graph break")}${found.bound === "estimate" && found.count ? ", an estimate from the trace alone" : ""}`);
+  const kinds = /** @type {Record<string, string>} */ ({
+    break: "Graph break",
+    skipped_frame: "Frame skipped",
+    limit: "Recompile limit",
+    framework: "In torch's own code",
+  });
+  const title = h(
+    "h2",
+    { id: "breaks" },
+    found.count === null
+      ? "Graph breaks: this trace does not tell"
+      : `${counted(found.count, "graph break")}${found.bound === "estimate" && found.count ? ", an estimate from the trace alone" : ""}`,
+  );
   if (!found.sites.length) return h("section", { "aria-labelledby": "breaks" }, title);
-  return h("section", { "aria-labelledby": "breaks" }, title,
-    h("ul", { class: "sites" }, found.sites.map((/** @type {any} */ site) => h("li", null,
-      h("h3", null, h("span", { class: "diamond", "aria-hidden": "true" }), `${kinds[site.kind] ?? site.kind} `, h("span", { class: "mono" }, place(site) || `between ${site.regions.join(" and ")}`), site.function ? ` in ${site.function}` : ""),
-      h("p", null, site.reason ?? "The reason stands in the compile log only: kinetoscope run records it, and view --compile-log joins it.", site.gb_id ? h("span", { class: "quiet" }, ` (${site.gb_id})`) : null),
-      h("p", { class: "quiet" }, [site.hits !== null ? `passed ${counted(site.hits, "time")}` : null, site.cost_ns_per_step !== null ? `${duration(site.cost_ns_per_step)} of CPU time a step` : null].filter(Boolean).join(", ")), record(data.records[place(site)])))));
+  return h(
+    "section",
+    { "aria-labelledby": "breaks" },
+    title,
+    h(
+      "ul",
+      { class: "sites" },
+      found.sites.map((/** @type {any} */ site) =>
+        h(
+          "li",
+          null,
+          h(
+            "h3",
+            null,
+            h("span", { class: "diamond", "aria-hidden": "true" }),
+            `${kinds[site.kind] ?? site.kind} `,
+            h("span", { class: "mono" }, place(site) || `between ${site.regions.join(" and ")}`),
+            site.function ? ` in ${site.function}` : "",
+          ),
+          h(
+            "p",
+            null,
+            site.reason ??
+              "The reason stands in the compile log only: kinetoscope run records it, and view --compile-log joins it.",
+            site.gb_id ? h("span", { class: "quiet" }, ` (${site.gb_id})`) : null,
+          ),
+          h(
+            "p",
+            { class: "quiet" },
+            [
+              site.hits !== null ? `passed ${counted(site.hits, "time")}` : null,
+              site.cost_ns_per_step !== null ? `${duration(site.cost_ns_per_step)} of CPU time a step` : null,
+            ]
+              .filter(Boolean)
+              .join(", "),
+          ),
+          record(data.records[place(site)]),
+        ),
+      ),
+    ),
+  );
 }
 
 /**
@@ -85,40 +250,70 @@ function record(told) {
   if (!told) return null;
   const lines = told.stack.filter((/** @type {any} */ frame) => frame.code);
   return [
-    lines.length ? h("ol", { class: "excerpt mono" }, lines.map((/** @type {any} */ frame) => h("li", null, h("span", { class: "quiet" }, `${frame.where} in ${frame.function}`), h("code", null, frame.code.trim())))) : null,
-    told.hints.length ? h("details", null, h("summary", null, "PyTorch's hints"), told.explanation ? h("p", null, told.explanation) : null, h("ul", null, told.hints.map((/** @type {string} */ hint) => h("li", null, hint)))) : null,
+    lines.length
+      ? h(
+          "ol",
+          { class: "excerpt mono" },
+          lines.map((/** @type {any} */ frame) =>
+            h(
+              "li",
+              null,
+              h("span", { class: "quiet" }, `${frame.where} in ${frame.function}`),
+              h("code", null, frame.code.trim()),
+            ),
+          ),
+        )
+      : null,
+    told.hints.length
+      ? h(
+          "details",
+          null,
+          h("summary", null, "PyTorch's hints"),
+          told.explanation ? h("p", null, told.explanation) : null,
+          h(
+            "ul",
+            null,
+            told.hints.map((/** @type {string} */ hint) => h("li", null, hint)),
+          ),
+        )
+      : null,
   ];
 }
 
 /** @param {any} data */
 function recompiles(data) {
   const found = data.recompiles;
-  const title = h("h2", { id: "recompiles" }, found.count === null ? "Recompilations: this trace does not tell" : counted(found.count, "recompilation"));
-  return h("section", { "aria-labelledby": "recompiles" }, title,
-    found.sites.length ? h("ul", { class: "sites" }, found.sites.map((/** @type {any} */ site) => h("li", null,
-      h("h3", { class: "mono" }, `${site.function ?? "a function"} ${place(site)}`),
-      h("p", { class: "quiet" }, `${site.ids.join(", ")}${site.compile_ns !== null ? `, ${duration(site.compile_ns)}` : ""}`),
-      h("ul", { class: "mono" }, site.reasons.map((/** @type {string} */ reason) => h("li", null, reason)))))) : null);
-}
-
-/** @param {any} data */
-function graphs(data) {
-  if (!data.graphs.length) return null;
-  return h("section", { "aria-labelledby": "graphs" }, h("h2", { id: "graphs" }, "Graphs"),
-    h("div", { class: "table", role: "group", "aria-label": "Graphs", tabIndex: 0 }, h("table", null,
-      h("thead", null, h("tr", null, ["Id", "Backend", "Mode", "Dynamic"].map((each) => h("th", { scope: "col" }, each)), ["Nodes", "Kernels", "Guards", "Guard check"].map((each) => h("th", { scope: "col", class: "num" }, each)))),
-      h("tbody", null, data.graphs.map((/** @type {any} */ graph) => h("tr", null,
-        h("td", { class: "mono" }, graph.id), h("td", null, graph.backend ?? ""), h("td", null, graph.mode ?? ""), h("td", { class: "mono" }, graph.dynamic.join(", ")),
-        [graph.ops, graph.kernels, graph.guards].map((value) => h("td", { class: "num" }, value === null ? "" : count(value))),
-        h("td", { class: "num" }, graph.guard_ns === null ? "" : duration(graph.guard_ns))))))));
-}
-
-/** @param {any} data */
-function caches(data) {
-  const known = Object.entries(data.caches).filter(([, value]) => value !== null);
-  const names = /** @type {Record<string, string>} */ ({ fx_hit: "FX graph cache hits", fx_miss: "FX graph cache misses", fx_bypass: "FX graph cache bypassed", aot_hit: "AOTAutograd cache hits", aot_miss: "AOTAutograd cache misses" });
-  return [
-    known.length ? h("section", { "aria-labelledby": "caches" }, h("h2", { id: "caches" }, "Caches"), h("dl", { class: "figures" }, known.map(([name, value]) => h("div", null, h("dt", null, names[name] ?? name), h("dd", { class: "num" }, count(Number(value))))))) : null,
-    data.compile_times_table ? h("section", { "aria-labelledby": "times" }, h("h2", { id: "times" }, "compile_times(), which profiling does not distort"), h("pre", { class: "mono", tabIndex: 0 }, data.compile_times_table)) : null,
-  ];
+  const title = h(
+    "h2",
+    { id: "recompiles" },
+    found.count === null ? "Recompilations: this trace does not tell" : counted(found.count, "recompilation"),
+  );
+  return h(
+    "section",
+    { "aria-labelledby": "recompiles" },
+    title,
+    found.sites.length
+      ? h(
+          "ul",
+          { class: "sites" },
+          found.sites.map((/** @type {any} */ site) =>
+            h(
+              "li",
+              null,
+              h("h3", { class: "mono" }, `${site.function ?? "a function"} ${place(site)}`),
+              h(
+                "p",
+                { class: "quiet" },
+                `${site.ids.join(", ")}${site.compile_ns !== null ? `, ${duration(site.compile_ns)}` : ""}`,
+              ),
+              h(
+                "ul",
+                { class: "mono" },
+                site.reasons.map((/** @type {string} */ reason) => h("li", null, reason)),
+              ),
+            ),
+          ),
+        )
+      : null,
+  );
 }

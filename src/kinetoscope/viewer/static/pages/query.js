@@ -6,9 +6,18 @@ import { count, counted } from "../format.js";
 import { get, post } from "../net.js";
 
 const EXAMPLES = [
-  ["Most costly kernels", "SELECT name, count(*) AS runs, sum(dur_ns) AS total_ns, avg(dur_ns)::BIGINT AS mean_ns\nFROM slices\nWHERE category = 'kernel'\nGROUP BY name\nORDER BY total_ns DESC\nLIMIT 50"],
-  ["Longest waits between launch and kernel", "SELECT k.name, k.start_ns, k.start_ns - l.start_ns AS queue_ns, l.name AS launched_by\nFROM slices k JOIN slices l ON l.row = k.launch\nORDER BY queue_ns DESC\nLIMIT 50"],
-  ["Time by category", "SELECT category, count(*) AS slices, sum(dur_ns) AS total_ns\nFROM slices\nGROUP BY category\nORDER BY total_ns DESC"],
+  [
+    "Most costly kernels",
+    "SELECT name, count(*) AS runs, sum(dur_ns) AS total_ns, avg(dur_ns)::BIGINT AS mean_ns\nFROM slices\nWHERE category = 'kernel'\nGROUP BY name\nORDER BY total_ns DESC\nLIMIT 50",
+  ],
+  [
+    "Longest waits between launch and kernel",
+    "SELECT k.name, k.start_ns, k.start_ns - l.start_ns AS queue_ns, l.name AS launched_by\nFROM slices k JOIN slices l ON l.row = k.launch\nORDER BY queue_ns DESC\nLIMIT 50",
+  ],
+  [
+    "Time by category",
+    "SELECT category, count(*) AS slices, sum(dur_ns) AS total_ns\nFROM slices\nGROUP BY category\nORDER BY total_ns DESC",
+  ],
 ];
 
 /**
@@ -19,7 +28,11 @@ const EXAMPLES = [
  */
 export async function queryPage(app, place, values) {
   const editor = h("textarea", {
-    class: "mono", rows: 8, spellcheck: false, "aria-label": "SQL", value: values.sql ?? EXAMPLES[0][1],
+    class: "mono",
+    rows: 8,
+    spellcheck: false,
+    "aria-label": "SQL",
+    value: values.sql ?? EXAMPLES[0][1],
     onkeydown: (/** @type {KeyboardEvent} */ event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
         event.preventDefault();
@@ -30,7 +43,11 @@ export async function queryPage(app, place, values) {
   const runButton = h("button", { class: "main", onclick: () => void run() }, "Run");
   const csvButton = h("button", { disabled: true, onclick: download }, "Download CSV");
   const said = h("p", { class: "quiet", role: "status" });
-  const result = h("div", { class: "table", role: "region", "aria-label": "Result", tabIndex: 0 }, h("p", { class: "hint" }, "Rows appear here once a query has run."));
+  const result = h(
+    "div",
+    { class: "table", role: "region", "aria-label": "Result", tabIndex: 0 },
+    h("p", { class: "hint" }, "Rows appear here once a query has run."),
+  );
   const tables = h("div", { class: "schema" });
   /** @type {any} */
   let answer = null;
@@ -57,12 +74,55 @@ export async function queryPage(app, place, values) {
   }
 
   function show() {
-    const numeric = answer.types.map((/** @type {string} */ type) => /INT|DOUBLE|FLOAT|DECIMAL|REAL/i.test(type));
-    fill(result, h("table", null,
-      h("thead", null, h("tr", null, answer.columns.map((/** @type {string} */ name, /** @type {number} */ at) => h("th", { scope: "col", class: numeric[at] ? "num" : "" }, name)))),
-      h("tbody", null, answer.rows.slice(0, 1000).map((/** @type {any[]} */ row) => h("tr", null, row.map((cell, at) =>
-        h("td", { class: numeric[at] ? "num" : "mono" }, cell === null ? h("span", { class: "quiet" }, "null") : typeof cell === "number" ? cell.toLocaleString("en-US", { maximumFractionDigits: 6 }) : String(cell))))))),
-      answer.rows.length > 1000 ? h("p", { class: "quiet" }, `The first 1,000 of ${count(answer.rows.length)} rows; the CSV holds them all.`) : null);
+    const numeric = answer.types.map((/** @type {string} */ type) =>
+      /INT|DOUBLE|FLOAT|DECIMAL|REAL/i.test(type),
+    );
+    fill(
+      result,
+      h(
+        "table",
+        null,
+        h(
+          "thead",
+          null,
+          h(
+            "tr",
+            null,
+            answer.columns.map((/** @type {string} */ name, /** @type {number} */ at) =>
+              h("th", { scope: "col", class: numeric[at] ? "num" : "" }, name),
+            ),
+          ),
+        ),
+        h(
+          "tbody",
+          null,
+          answer.rows.slice(0, 1000).map((/** @type {any[]} */ row) =>
+            h(
+              "tr",
+              null,
+              row.map((cell, at) =>
+                h(
+                  "td",
+                  { class: numeric[at] ? "num" : "mono" },
+                  cell === null
+                    ? h("span", { class: "quiet" }, "null")
+                    : typeof cell === "number"
+                      ? cell.toLocaleString("en-US", { maximumFractionDigits: 6 })
+                      : String(cell),
+                ),
+              ),
+            ),
+          ),
+        ),
+      ),
+      answer.rows.length > 1000
+        ? h(
+            "p",
+            { class: "quiet" },
+            `The first 1,000 of ${count(answer.rows.length)} rows; the CSV holds them all.`,
+          )
+        : null,
+    );
   }
 
   function download() {
@@ -83,15 +143,69 @@ export async function queryPage(app, place, values) {
     setTimeout(() => URL.revokeObjectURL(address), 10_000);
   }
 
-  fill(place, h("article", { class: "full query" },
-    h("div", { class: "tools" }, h("h1", null, "Query"), h("span", { class: "quiet" }, "One SELECT in DuckDB's SQL. Nothing can be changed, and no file read.")),
-    h("div", { class: "editor" }, editor, tables),
-    h("div", { class: "tools" }, runButton, h("span", { class: "quiet" }, h("kbd", null, "Ctrl"), " ", h("kbd", null, "Enter")), csvButton,
-      EXAMPLES.map(([title, sql]) => h("button", { class: "plain", onclick: () => { editor.value = sql; void run(); } }, title)), said),
-    result));
+  fill(
+    place,
+    h(
+      "article",
+      { class: "full query" },
+      h(
+        "div",
+        { class: "tools" },
+        h("h1", null, "Query"),
+        h(
+          "span",
+          { class: "quiet" },
+          "One SELECT in DuckDB's SQL. Nothing can be changed, and no file read.",
+        ),
+      ),
+      h("div", { class: "editor" }, editor, tables),
+      h(
+        "div",
+        { class: "tools" },
+        runButton,
+        h("span", { class: "quiet" }, h("kbd", null, "Ctrl"), " ", h("kbd", null, "Enter")),
+        csvButton,
+        EXAMPLES.map(([title, sql]) =>
+          h(
+            "button",
+            {
+              class: "plain",
+              onclick: () => {
+                editor.value = sql;
+                void run();
+              },
+            },
+            title,
+          ),
+        ),
+        said,
+      ),
+      result,
+    ),
+  );
   const schema = await get("tables");
-  fill(tables, schema.tables.map((/** @type {any} */ each) => h("details", { open: each.name === "slices" }, h("summary", { class: "mono" }, each.name),
-    h("dl", null, each.columns.map((/** @type {any} */ column) => h("div", null, h("dt", { class: "mono" }, column.name), h("dd", { class: "quiet" }, column.about)))))));
+  fill(
+    tables,
+    schema.tables.map((/** @type {any} */ each) =>
+      h(
+        "details",
+        { open: each.name === "slices" },
+        h("summary", { class: "mono" }, each.name),
+        h(
+          "dl",
+          null,
+          each.columns.map((/** @type {any} */ column) =>
+            h(
+              "div",
+              null,
+              h("dt", { class: "mono" }, column.name),
+              h("dd", { class: "quiet" }, column.about),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
   if (values.sql) void run();
   return {};
 }

@@ -27,29 +27,72 @@ export function table({ label, columns, by = 0, up = false, chosen, most = 400 }
   const head = h("tr", null);
   const body = h("tbody", null);
   const more = h("p", { class: "quiet", hidden: true });
-  const element = h("div", { class: "table", role: "region", "aria-label": label, tabIndex: 0 }, h("table", null, h("thead", null, head), body), more);
+  const element = h(
+    "div",
+    { class: "table", role: "region", "aria-label": label, tabIndex: 0 },
+    h("table", null, h("thead", null, head), body),
+    more,
+  );
   /** @type {T[]} */
   let rows = [];
 
   function draw() {
-    fill(head, columns.map((column, number) => h("th", {
-      scope: "col", class: column.number ? "num" : "", "aria-sort": number === by ? (up ? "ascending" : "descending") : undefined,
-    }, column.unsorted ? column.title : h("button", { class: "plain", onclick: () => {
-      up = number === by ? !up : !column.number;
-      by = number;
-      draw();
-      /** @type {HTMLElement | undefined} */ (head.children[number]?.querySelector("button") ?? undefined)?.focus();
-    } }, column.title, number === by ? (up ? " ↑" : " ↓") : ""))));
+    fill(
+      head,
+      columns.map((column, number) =>
+        h(
+          "th",
+          {
+            scope: "col",
+            class: column.number ? "num" : "",
+            "aria-sort": number === by ? (up ? "ascending" : "descending") : undefined,
+          },
+          column.unsorted
+            ? column.title
+            : h(
+                "button",
+                {
+                  class: "plain",
+                  onclick: () => {
+                    up = number === by ? !up : !column.number;
+                    by = number;
+                    draw();
+                    /** @type {HTMLElement | undefined} */ (
+                      head.children[number]?.querySelector("button") ?? undefined
+                    )?.focus();
+                  },
+                },
+                column.title,
+                number === by ? (up ? " ↑" : " ↓") : "",
+              ),
+        ),
+      ),
+    );
     const value = columns[by].value;
     const sorted = [...rows].sort((left, right) => {
-      const one = value(left), other = value(right);
+      const one = value(left),
+        other = value(right);
       if (one === other) return 0;
       if (one === null) return 1;
       if (other === null) return -1;
       return (one < other ? -1 : 1) * (up ? 1 : -1);
     });
-    fill(body, sorted.slice(0, most).map((row) => h("tr", chosen ? { class: "active", ondblclick: () => chosen(row) } : null,
-      columns.map((column) => h("td", { class: `${column.number ? "num" : ""} ${column.class ?? ""}` }, column.show ? column.show(row) : column.value(row))))));
+    fill(
+      body,
+      sorted.slice(0, most).map((row) =>
+        h(
+          "tr",
+          chosen ? { class: "active", ondblclick: () => chosen(row) } : null,
+          columns.map((column) =>
+            h(
+              "td",
+              { class: `${column.number ? "num" : ""} ${column.class ?? ""}` },
+              column.show ? column.show(row) : column.value(row),
+            ),
+          ),
+        ),
+      ),
+    );
     more.hidden = rows.length <= most;
     more.textContent = `The first ${most} of ${rows.length} rows; filter to see others.`;
   }

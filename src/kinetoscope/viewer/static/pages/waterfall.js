@@ -13,14 +13,41 @@ export function waterfall(data) {
   const end = Math.max(...phases.map((phase) => phase.start_ns + phase.dur_ns));
   const depth = Math.max(...phases.map((phase) => phase.depth)) + 1;
   const canvas = h("canvas", { "aria-hidden": "true" });
-  const said = h("p", { class: "quiet mono", role: "status" }, `${counted(phases.length, "phase")}${data.total > phases.length ? ` (the longest of ${data.total})` : ""}, ${duration(end - begin)}; point at one for its name, click to see it in the timeline`);
+  const said = h(
+    "p",
+    { class: "quiet mono", role: "status" },
+    `${counted(phases.length, "phase")}${data.total > phases.length ? ` (the longest of ${data.total})` : ""}, ${duration(end - begin)}; point at one for its name, click to see it in the timeline`,
+  );
   const longest = [...phases].sort((one, other) => other.self_ns - one.self_ns).slice(0, 12);
-  const element = h("div", { class: "waterfall" }, h("div", { class: "canvas" }, canvas), said,
-    h("details", null, h("summary", null, "Phases with most time of their own"), h("ol", null, longest.map((phase) => h("li", null,
-      h("a", { class: "mono", href: link("timeline", { sel: phase.row, zoom: 1 }) }, phase.name), ` ${duration(phase.self_ns)} of ${duration(phase.dur_ns)}`, phase.id ? h("span", { class: "quiet" }, ` compile ${phase.id}`) : null)))));
+  const element = h(
+    "div",
+    { class: "waterfall" },
+    h("div", { class: "canvas" }, canvas),
+    said,
+    h(
+      "details",
+      null,
+      h("summary", null, "Phases with most time of their own"),
+      h(
+        "ol",
+        null,
+        longest.map((phase) =>
+          h(
+            "li",
+            null,
+            h("a", { class: "mono", href: link("timeline", { sel: phase.row, zoom: 1 }) }, phase.name),
+            ` ${duration(phase.self_ns)} of ${duration(phase.dur_ns)}`,
+            phase.id ? h("span", { class: "quiet" }, ` compile ${phase.id}`) : null,
+          ),
+        ),
+      ),
+    ),
+  );
 
   function draw() {
-    const width = element.clientWidth, height = depth * ROW + 2, ratio = window.devicePixelRatio || 1;
+    const width = element.clientWidth,
+      height = depth * ROW + 2,
+      ratio = window.devicePixelRatio || 1;
     if (!width) return;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
@@ -41,8 +68,15 @@ export function waterfall(data) {
       const letters = Math.floor((w - 6) / letter);
       if (letters > 3) {
         context.fillStyle = "#0b0e11";
-        const text = phase.id && letters > phase.name.length + phase.id.length + 1 ? `${phase.name} ${phase.id}` : phase.name;
-        context.fillText(text.length > letters ? `${text.slice(0, letters - 1)}…` : text, x + 3, phase.depth * ROW + 13);
+        const text =
+          phase.id && letters > phase.name.length + phase.id.length + 1
+            ? `${phase.name} ${phase.id}`
+            : phase.name;
+        context.fillText(
+          text.length > letters ? `${text.slice(0, letters - 1)}…` : text,
+          x + 3,
+          phase.depth * ROW + 13,
+        );
       }
     }
   }
@@ -53,12 +87,21 @@ export function waterfall(data) {
     const time = begin + ((event.clientX - box.left) / box.width) * (end - begin);
     const row = Math.floor((event.clientY - box.top) / ROW);
     const slack = ((end - begin) / box.width) * 2;
-    return phases.find((phase) => phase.depth === row && time >= phase.start_ns - slack && time <= phase.start_ns + phase.dur_ns + slack);
+    return phases.find(
+      (phase) =>
+        phase.depth === row &&
+        time >= phase.start_ns - slack &&
+        time <= phase.start_ns + phase.dur_ns + slack,
+    );
   }
   canvas.addEventListener("mousemove", (event) => {
     const phase = at(event);
     canvas.style.cursor = phase ? "pointer" : "default";
-    if (phase) fill(said, `${phase.name}: ${duration(phase.dur_ns)}, ${duration(phase.self_ns)} of its own${phase.id ? `, compile ${phase.id}` : ""}`);
+    if (phase)
+      fill(
+        said,
+        `${phase.name}: ${duration(phase.dur_ns)}, ${duration(phase.self_ns)} of its own${phase.id ? `, compile ${phase.id}` : ""}`,
+      );
   });
   canvas.addEventListener("click", (event) => {
     const phase = at(event);

@@ -22,8 +22,12 @@ import { get, ranges } from "../net.js";
  */
 export function arrows(data, strong) {
   return data.kind.map((/** @type {number} */ kind, /** @type {number} */ at) => ({
-    kind, strong, source: data.source[at], target: data.target[at],
-    sourceLane: data.source_lane[at], targetLane: data.target_lane[at],
+    kind,
+    strong,
+    source: data.source[at],
+    target: data.target[at],
+    sourceLane: data.source_lane[at],
+    targetLane: data.target_lane[at],
     // a launch is drawn from the middle of its call, so that it can be told which one it is
     from: kind === 0 ? (data.source_start_ns[at] + data.source_end_ns[at]) / 2 : data.source_start_ns[at],
     start: data.source_start_ns[at],
@@ -61,7 +65,11 @@ export class AllArrows {
     const { view } = this;
     const lanes = [...this.rows.ofLane.keys()].sort((one, other) => one - other);
     try {
-      const data = await get("flows", { begin: view.begin, end: view.end, pixel: view.pixel, lanes: ranges(lanes) }, flight.signal);
+      const data = await get(
+        "flows",
+        { begin: view.begin, end: view.end, pixel: view.pixel, lanes: ranges(lanes) },
+        flight.signal,
+      );
       this.found = arrows(data, false);
       this.total = data.total;
       this.arrived();

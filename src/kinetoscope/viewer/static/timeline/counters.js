@@ -32,18 +32,20 @@ export class Counters {
     const { begin, end } = this.view;
     const pixels = Math.max(1, Math.round(this.view.width));
     const wanted = this.rows.shown.filter((row) => row.kind === "counter");
-    await Promise.all(wanted.map(async (row) => {
-      const id = row.counter ?? -1;
-      const known = this.found.get(id);
-      if (known && known.begin === begin && known.end === end) return;
-      try {
-        const data = await get("counter", { id, begin, end, pixels });
-        const about = this.list[id];
-        this.found.set(id, { begin, end, low: data.low, high: data.high, min: about.min, max: about.max });
-        this.arrived();
-      } catch {
-        // the next move asks again
-      }
-    }));
+    await Promise.all(
+      wanted.map(async (row) => {
+        const id = row.counter ?? -1;
+        const known = this.found.get(id);
+        if (known && known.begin === begin && known.end === end) return;
+        try {
+          const data = await get("counter", { id, begin, end, pixels });
+          const about = this.list[id];
+          this.found.set(id, { begin, end, low: data.low, high: data.high, min: about.min, max: about.max });
+          this.arrived();
+        } catch {
+          // the next move asks again
+        }
+      }),
+    );
   }
 }

@@ -39,7 +39,10 @@ export function renderer(canvas, meanings) {
   const found = canvas.getContext("2d", { alpha: false });
   if (!found) throw new Error("this browser has no 2D canvas");
   const context = found;
-  let ratio = 1, width = 0, height = 0, letter = 6.6;
+  let ratio = 1,
+    width = 0,
+    height = 0,
+    letter = 6.6;
   let colors = theme(meanings, context, 1);
   const idle = meanings.findIndex(({ key }) => key === "idle");
 
@@ -59,7 +62,8 @@ export function renderer(canvas, meanings) {
     }
     width = wide;
     height = tall;
-    const w = Math.round(wide * ratio), h = Math.round(tall * ratio);
+    const w = Math.round(wide * ratio),
+      h = Math.round(tall * ratio);
     if (canvas.width !== w) canvas.width = w;
     if (canvas.height !== h) canvas.height = h;
   }
@@ -116,7 +120,8 @@ export function renderer(canvas, meanings) {
     context.fillStyle = colors.at("panel");
     scene.steps.forEach((step, number) => {
       if (number % 2) return;
-      const x0 = Math.max(0, view.x(step.begin)), x1 = Math.min(width, view.x(step.end));
+      const x0 = Math.max(0, view.x(step.begin)),
+        x1 = Math.min(width, view.x(step.end));
       if (x1 > x0) context.fillRect(x0, top, x1 - x0, bottom - top);
     });
     for (const row of scene.rows.shown) {
@@ -142,8 +147,10 @@ export function renderer(canvas, meanings) {
   function counter(scene, row, y) {
     const data = scene.counters.get(row.counter ?? -1);
     if (!data) return;
-    const tall = row.height - 4, { view } = scene;
-    const least = Math.min(0, data.min), range = data.max - least || 1;
+    const tall = row.height - 4,
+      { view } = scene;
+    const least = Math.min(0, data.min),
+      range = data.max - least || 1;
     context.fillStyle = colors.at("c-library");
     context.globalAlpha = 0.55;
     const pixel = (data.end - data.begin) / data.high.length;
@@ -192,9 +199,12 @@ export function renderer(canvas, meanings) {
     const most = Math.max(...tops.keys());
     const y = new Float32Array(most + 1).fill(-1e6);
     for (const [number, at] of tops) y[number] = at;
-    const scale = tile.pixel / scene.view.pixel, shift = (tile.begin - scene.view.begin) / scene.view.pixel;
+    const scale = tile.pixel / scene.view.pixel,
+      shift = (tile.begin - scene.view.begin) / scene.view.pixel;
     const least = 1 / ratio;
-    let last = -1, lastLane = -1, lastPixel = -1e9;
+    let last = -1,
+      lastLane = -1,
+      lastPixel = -1e9;
     for (let place = 0; place < order.length; place++) {
       const at = order[place];
       const number = lane[at];
@@ -205,9 +215,10 @@ export function renderer(canvas, meanings) {
       const changed = key[place] !== last;
       if (changed) {
         last = key[place];
-        const meaning = last >> 2 & 63;
+        const meaning = (last >> 2) & 63;
         // hatching shows only where there is room for it
-        context.fillStyle = meaning === idle && colors.idle && (last & 3) === 3 ? colors.idle : colors.fill[meaning];
+        context.fillStyle =
+          meaning === idle && colors.idle && (last & 3) === 3 ? colors.idle : colors.fill[meaning];
         context.globalAlpha = LEVELS[last & 3] * (last & 256 ? 1 : 0.22);
       }
       let from = x0 < -2 ? -2 : x0;
@@ -236,7 +247,8 @@ export function renderer(canvas, meanings) {
    */
   function labels(scene, prepared, top, bottom, pinned) {
     const { tile } = prepared;
-    const scale = tile.pixel / scene.view.pixel, shift = (tile.begin - scene.view.begin) / scene.view.pixel;
+    const scale = tile.pixel / scene.view.pixel,
+      shift = (tile.begin - scene.view.begin) / scene.view.pixel;
     for (const [lane, y] of places(scene, prepared, top, bottom, pinned)) {
       const [first, last] = tile.ranges.get(lane) ?? [0, 0];
       for (let at = first; at < last; at++) {
@@ -258,7 +270,11 @@ export function renderer(canvas, meanings) {
           context.fillRect(x0 + 1, y + 2, Math.min(wide, x1 - x0 - 2), LANE - 4);
           context.fillStyle = ink;
         }
-        context.fillText(text.length > letters ? `${text.slice(0, letters - 1)}…` : text, x0 + 3, y + LANE / 2 + 0.5);
+        context.fillText(
+          text.length > letters ? `${text.slice(0, letters - 1)}…` : text,
+          x0 + 3,
+          y + LANE / 2 + 0.5,
+        );
       }
     }
   }
@@ -309,11 +325,14 @@ export function renderer(canvas, meanings) {
       const heads = [];
       for (const arrow of scene.arrows) {
         if (arrow.strong !== strong) continue;
-        const from = rows.laneY(arrow.sourceLane, scroll), to = rows.laneY(arrow.targetLane, scroll);
+        const from = rows.laneY(arrow.sourceLane, scroll),
+          to = rows.laneY(arrow.targetLane, scroll);
         if (from === null || to === null) continue;
-        const x0 = view.x(arrow.from), x1 = view.x(arrow.to);
+        const x0 = view.x(arrow.from),
+          x1 = view.x(arrow.to);
         if (Math.max(x0, x1) < -50 || Math.min(x0, x1) > width + 50) continue;
-        const y0 = from + LANE / 2, y1 = to + LANE / 2;
+        const y0 = from + LANE / 2,
+          y1 = to + LANE / 2;
         const bend = Math.min(80, Math.max(18, Math.abs(x1 - x0) / 2));
         context.moveTo(x0, y0);
         context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
@@ -335,7 +354,8 @@ export function renderer(canvas, meanings) {
   function over(scene) {
     const { view, rows, scroll } = scene;
     for (const mark of scene.marks) {
-      const x0 = view.x(mark.begin), x1 = view.x(mark.end);
+      const x0 = view.x(mark.begin),
+        x1 = view.x(mark.end);
       context.fillStyle = colors.at("accent");
       context.globalAlpha = 0.1;
       context.fillRect(x0, 0, Math.max(1, x1 - x0), height);
@@ -345,7 +365,8 @@ export function renderer(canvas, meanings) {
     }
     const area = scene.area;
     if (area) {
-      const x0 = view.x(area.begin), x1 = view.x(area.end);
+      const x0 = view.x(area.begin),
+        x1 = view.x(area.end);
       context.fillStyle = colors.at("accent");
       context.globalAlpha = 0.14;
       context.fillRect(x0, area.top, x1 - x0, area.bottom - area.top);
@@ -354,11 +375,15 @@ export function renderer(canvas, meanings) {
       context.lineWidth = 1;
       context.strokeRect(x0, area.top + 0.5, x1 - x0, area.bottom - area.top - 1);
     }
-    for (const [box, color, wide] of /** @type {[Scene["selected"], string, number][]} */ ([[scene.hovered, "quiet", 1], [scene.selected, "ink", 2]])) {
+    for (const [box, color, wide] of /** @type {[Scene["selected"], string, number][]} */ ([
+      [scene.hovered, "quiet", 1],
+      [scene.selected, "ink", 2],
+    ])) {
       if (!box) continue;
       const y = rows.laneY(box.lane, scroll);
       if (y === null) continue;
-      const x0 = Math.max(-3, view.x(box.start)), x1 = Math.min(width + 3, view.x(box.end));
+      const x0 = Math.max(-3, view.x(box.start)),
+        x1 = Math.min(width + 3, view.x(box.end));
       if (x1 < -2 || x0 > width + 2) continue;
       context.strokeStyle = colors.at(color);
       context.lineWidth = wide;

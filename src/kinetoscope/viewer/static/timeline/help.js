@@ -22,17 +22,50 @@ const KEYS = [
 
 /** @param {{ key: string, label: string }[]} meanings */
 export function help(meanings) {
-  const dialog = h("dialog", { "aria-labelledby": "help-title" },
+  const dialog = h(
+    "dialog",
+    { "aria-labelledby": "help-title" },
     h("h2", { id: "help-title" }, "Keys"),
-    h("table", { class: "keys" }, h("tbody", null, KEYS.map(([what, keys, more]) => h("tr", null,
-      h("th", { scope: "row" }, what),
-      h("td", null, keys.flatMap((combined, at) => [at ? "  " : "", ...combined.flatMap((key, part) => [part ? "+" : "", h("kbd", null, key)])])),
-      h("td", { class: "quiet" }, more))))),
+    h(
+      "table",
+      { class: "keys" },
+      h(
+        "tbody",
+        null,
+        KEYS.map(([what, keys, more]) =>
+          h(
+            "tr",
+            null,
+            h("th", { scope: "row" }, what),
+            h(
+              "td",
+              null,
+              keys.flatMap((combined, at) => [
+                at ? "  " : "",
+                ...combined.flatMap((key, part) => [part ? "+" : "", h("kbd", null, key)]),
+              ]),
+            ),
+            h("td", { class: "quiet" }, more),
+          ),
+        ),
+      ),
+    ),
     h("h2", null, "Colours"),
-    h("ul", { class: "colors" }, meanings.map(({ key, label }) => h("li", null, h("span", { class: `swatch m-${key}` }), label)),
-      h("li", null, h("span", { class: "diamond" }), "Graph break")),
-    h("p", { class: "quiet" }, "A pale stretch stands for many events narrower than a pixel; the paler, the more gaps between them. Whatever is at least a pixel wide, event or gap, is drawn by itself."),
-    h("form", { method: "dialog" }, h("button", { class: "main" }, "Close")));
-  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+    h(
+      "ul",
+      { class: "colors" },
+      meanings.map(({ key, label }) => h("li", null, h("span", { class: `swatch m-${key}` }), label)),
+      h("li", null, h("span", { class: "diamond" }), "Graph break"),
+    ),
+    h(
+      "p",
+      { class: "quiet" },
+      "A pale stretch stands for many events narrower than a pixel; the paler, the more gaps between them. Whatever is at least a pixel wide, event or gap, is drawn by itself.",
+    ),
+    h("form", { method: "dialog" }, h("button", { class: "main" }, "Close")),
+  );
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog) dialog.close();
+  });
   return dialog;
 }

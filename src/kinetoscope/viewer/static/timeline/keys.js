@@ -28,7 +28,8 @@ const HELD_AFTER_MS = 160;
 export function keys(view, actions, pointer) {
   /** @type {Map<string, number>} */
   const held = new Map();
-  let running = 0, last = 0;
+  let running = 0,
+    last = 0;
 
   /** @param {string} key */
   function isMove(key) {
@@ -62,8 +63,18 @@ export function keys(view, actions, pointer) {
   /** @param {KeyboardEvent} event */
   function down(event) {
     const target = event.target;
-    const typing = target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement;
-    if (document.querySelector("dialog[open], .track-menu") || event.ctrlKey || event.metaKey || event.altKey || typing) return;
+    const typing =
+      target instanceof HTMLInputElement ||
+      target instanceof HTMLTextAreaElement ||
+      target instanceof HTMLSelectElement;
+    if (
+      document.querySelector("dialog[open], .track-menu") ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      typing
+    )
+      return;
     fast = event.shiftKey;
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     if (isMove(key) && !(target instanceof HTMLCanvasElement && key.startsWith("Arrow"))) {
@@ -78,7 +89,11 @@ export function keys(view, actions, pointer) {
       return;
     }
     const vertical = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    if (vertical && actions.selected() && !(target instanceof HTMLElement && target.closest("[role=separator], [role=menu]"))) {
+    if (
+      vertical &&
+      actions.selected() &&
+      !(target instanceof HTMLElement && target.closest("[role=separator], [role=menu]"))
+    ) {
       event.preventDefault();
       actions.vertical(vertical);
       return;

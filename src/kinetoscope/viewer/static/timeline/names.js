@@ -17,15 +17,51 @@ export function names(rows, changed) {
 
   /** @param {import("./rows.js").Row} row */
   function item(row) {
-    const style = { top: `${row.pinned ? row.top : rows.pinnedHeight + row.top}px`, height: `${row.height}px` };
+    const style = {
+      top: `${row.pinned ? row.top : rows.pinnedHeight + row.top}px`,
+      height: `${row.height}px`,
+    };
     if (row.kind === "process") return h("div", { class: "process", style, title: row.label }, row.label);
-    const fold = row.foldable ? h("button", {
-      class: "fold", "aria-expanded": String(!rows.isFolded(row)), "aria-label": `${rows.isFolded(row) ? "Unfold" : "Fold"} ${row.label}`,
-      onclick: () => toggle(row),
-    }, rows.isFolded(row) ? "▸" : "▾") : h("span", { class: "fold" });
-    const open = h("button", { class: "menu", "aria-haspopup": "menu", "aria-label": `Track menu: ${row.label}`, onclick: (/** @type {Event} */ event) => show(row, /** @type {HTMLElement} */ (event.currentTarget)) }, "⋮");
-    return h("div", { class: `track ${row.kind}`, style, "data-row": row.id, title: `${row.label}: ${counted(row.slices, row.kind === "counter" ? "sample" : row.kind === "idle" ? "gap" : "slice")}` },
-      fold, h("span", { class: "label" }, rows.pins.has(row.id) ? "▲ " : "", row.label, row.most ? h("span", { class: "most" }, row.most) : null), open);
+    const fold = row.foldable
+      ? h(
+          "button",
+          {
+            class: "fold",
+            "aria-expanded": String(!rows.isFolded(row)),
+            "aria-label": `${rows.isFolded(row) ? "Unfold" : "Fold"} ${row.label}`,
+            onclick: () => toggle(row),
+          },
+          rows.isFolded(row) ? "▸" : "▾",
+        )
+      : h("span", { class: "fold" });
+    const open = h(
+      "button",
+      {
+        class: "menu",
+        "aria-haspopup": "menu",
+        "aria-label": `Track menu: ${row.label}`,
+        onclick: (/** @type {Event} */ event) => show(row, /** @type {HTMLElement} */ (event.currentTarget)),
+      },
+      "⋮",
+    );
+    return h(
+      "div",
+      {
+        class: `track ${row.kind}`,
+        style,
+        "data-row": row.id,
+        title: `${row.label}: ${counted(row.slices, row.kind === "counter" ? "sample" : row.kind === "idle" ? "gap" : "slice")}`,
+      },
+      fold,
+      h(
+        "span",
+        { class: "label" },
+        rows.pins.has(row.id) ? "▲ " : "",
+        row.label,
+        row.most ? h("span", { class: "most" }, row.most) : null,
+      ),
+      open,
+    );
   }
 
   /** @param {import("./rows.js").Row} row */
@@ -33,7 +69,9 @@ export function names(rows, changed) {
     if (!rows.toggled.delete(row.id)) rows.toggled.add(row.id);
     rows.layout();
     changed();
-    /** @type {HTMLElement | null} */ (document.querySelector(`[data-row="${CSS.escape(row.id)}"] .fold`))?.focus();
+    /** @type {HTMLElement | null} */ (
+      document.querySelector(`[data-row="${CSS.escape(row.id)}"] .fold`)
+    )?.focus();
   }
 
   function close() {
@@ -55,19 +93,41 @@ export function names(rows, changed) {
      * @param {string} label
      * @param {() => void} does
      */
-    const entry = (label, does) => h("button", { role: "menuitem", onclick: () => {
-      does();
-      rows.layout();
-      changed();
-      close();
-    } }, label);
+    const entry = (label, does) =>
+      h(
+        "button",
+        {
+          role: "menuitem",
+          onclick: () => {
+            does();
+            rows.layout();
+            changed();
+            close();
+          },
+        },
+        label,
+      );
     const box = button.getBoundingClientRect();
-    menu = h("div", { class: "track-menu", role: "menu", "aria-label": row.label, style: { left: `${box.left}px`, top: `${Math.min(box.bottom, window.innerHeight - 190)}px` } },
-      rows.pins.has(row.id) ? entry("Unpin", () => rows.pins.delete(row.id)) : entry("Pin to the top", () => rows.pins.add(row.id)),
+    menu = h(
+      "div",
+      {
+        class: "track-menu",
+        role: "menu",
+        "aria-label": row.label,
+        style: { left: `${box.left}px`, top: `${Math.min(box.bottom, window.innerHeight - 190)}px` },
+      },
+      rows.pins.has(row.id)
+        ? entry("Unpin", () => rows.pins.delete(row.id))
+        : entry("Pin to the top", () => rows.pins.add(row.id)),
       entry("Move up", () => rows.move(row, -1)),
       entry("Move down", () => rows.move(row, 1)),
-      row.foldable ? entry(rows.isFolded(row) ? "Unfold" : "Fold", () => { if (!rows.toggled.delete(row.id)) rows.toggled.add(row.id); }) : null,
-      entry("Hide", () => rows.hidden.add(row.id)));
+      row.foldable
+        ? entry(rows.isFolded(row) ? "Unfold" : "Fold", () => {
+            if (!rows.toggled.delete(row.id)) rows.toggled.add(row.id);
+          })
+        : null,
+      entry("Hide", () => rows.hidden.add(row.id)),
+    );
     document.body.append(menu);
     const entries = [...menu.querySelectorAll("button")];
     entries[0]?.focus();
@@ -91,7 +151,9 @@ export function names(rows, changed) {
   }
 
   return {
-    pinned, loose, close,
+    pinned,
+    loose,
+    close,
     draw() {
       pinned.style.height = `${rows.pinnedHeight}px`;
       pinned.hidden = !rows.pinnedHeight;

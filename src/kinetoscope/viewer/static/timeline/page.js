@@ -18,6 +18,7 @@ import { Selection } from "./selection.js";
 import { splitters } from "./splitters.js";
 import { minimap, ruler } from "./strips.js";
 import { Tiles } from "./tiles.js";
+import { toolbar } from "./toolbar.js";
 import { View } from "./view.js";
 
 /**
@@ -31,7 +32,16 @@ export async function timelinePage(app, place, values) {
   let left = false;
   const canvas = h("canvas", { "aria-hidden": "true" });
   const content = h("div", { class: "content" });
-  const scroll = h("div", { class: "scroll", tabIndex: 0, role: "application", "aria-label": "Timeline. w and s zoom, a and d pan, . and , go from event to event, ? lists all keys." }, content);
+  const scroll = h(
+    "div",
+    {
+      class: "scroll",
+      tabIndex: 0,
+      role: "application",
+      "aria-label": "Timeline. w and s zoom, a and d pan, . and , go from event to event, ? lists all keys.",
+    },
+    content,
+  );
   const body = h("div", { class: "body" }, canvas, scroll);
   const redraw = framed(draw);
   const view = new View(trace.begin_ns, trace.end_ns, moved);
@@ -69,52 +79,29 @@ export async function timelinePage(app, place, values) {
     if (all.on) void all.want();
   }, 120);
 
-  const waiting = h("span", { class: "quiet", role: "status" }, "Analysing");
-  const spanText = h("span", { class: "span", "aria-label": "Shown time" });
-  /**
-   * @param {string} label
-   * @param {boolean} on
-   * @param {(on: boolean) => void} does
-   * @param {string} [title]
-   */
-  const toggle = (label, on, does, title) => {
-    const button = h("button", { "aria-pressed": String(on), title, onclick: () => {
-      const now = button.getAttribute("aria-pressed") !== "true";
-      button.setAttribute("aria-pressed", String(now));
-      does(now);
-      redraw();
-    } }, label);
-    return button;
-  };
-  const flowsButton = toggle("All arrows", false, (on) => {
-    all.on = on;
-    void all.want();
-  }, "Arrows from every launch to its device work, and from forward to backward (l)");
-  const overlayButtons = [
-    toggle("Steps", true, (on) => { shows.steps = rule.shows.steps = on; }, "Steps in the ruler and behind the rows"),
-    toggle("Breaks, phases", true, (on) => { shows.breaks = rule.shows.breaks = on; }, "Graph breaks and compile phases"),
-    toggle("Idle", true, (on) => { rows.withIdle = on; rows.layout(); arranged(); }, "Idle time of the devices by cause"),
-    toggle("Counters", true, (on) => { rows.withCounters = on; rows.layout(); arranged(); }, "Memory, queue depth and the file's own counters"),
-  ];
-  const shows = { steps: true, breaks: true };
-  const unhide = h("button", { hidden: true, onclick: () => {
-    rows.hidden.clear();
-    rows.layout();
-    arranged();
-    keep();
-  } }, "");
-  const filter = h("input", { type: "search", placeholder: "Filter tracks", "aria-label": "Filter tracks by name", oninput: () => {
-    rows.filter = filter.value;
-    rows.layout();
-    arranged();
-  } });
   const helpDialog = help(trace.meanings);
-  const element = h("div", { class: "timeline" }, h("h1", { class: "sr" }, "Timeline"),
-    h("div", { class: "bar-tools" }, finder.element, h("div", { class: "right" }, waiting, spanText, unhide, h("button", { title: "Show everything (0)", onclick: () => view.all() }, "Fit all"), flowsButton, overlayButtons,
-      h("button", { "aria-label": "Keys and colours", title: "Keys and colours (?)", onclick: () => helpDialog.showModal() }, "?"))),
+  const tools = toolbar({
+    view,
+    rows,
+    all,
+    shows: rule.shows,
+    finder: finder.element,
+    arranged: () => {
+      arranged();
+      keep();
+    },
+    redraw,
+    help: () => helpDialog.showModal(),
+  });
+  const element = h(
+    "div",
+    { class: "timeline" },
+    h("h1", { class: "sr" }, "Timeline"),
+    tools.element,
     h("div", { class: "strip map" }, h("div", null, "Whole trace"), map.element),
-    h("div", { class: "strip" }, h("div", null, filter), rule.element),
-    body);
+    h("div", { class: "strip" }, h("div", null, tools.filter), rule.element),
+    body,
+  );
   content.append(nameColumn.pinned, nameColumn.loose);
   const splits = splitters(element, body, () => resized());
   element.append(splits.bottom, details.element, helpDialog);
@@ -127,7 +114,8 @@ export async function timelinePage(app, place, values) {
 
   function wantedLanes() {
     const found = [];
-    const top = -body.clientHeight, bottom = body.clientHeight * 2;
+    const top = -body.clientHeight,
+      bottom = body.clientHeight * 2;
     const few = rows.ofLane.size <= 160;
     for (const [lane, { row, index }] of rows.ofLane) {
       const y = rows.y(row, scroll.scrollTop) + index * 18;
@@ -146,15 +134,15 @@ export async function timelinePage(app, place, values) {
   function arranged() {
     content.style.height = `${rows.pinnedHeight + rows.height}px`;
     nameColumn.draw();
-    unhide.hidden = !rows.hidden.size;
-    unhide.textContent = `Show ${rows.hidden.size} hidden`;
+    tools.count();
     tiles.want();
     settle();
     redraw();
   }
 
   function resized() {
-    const wide = Math.max(50, scroll.clientWidth - nameColumn.loose.offsetWidth), tall = body.clientHeight;
+    const wide = Math.max(50, scroll.clientWidth - nameColumn.loose.offsetWidth),
+      tall = body.clientHeight;
     canvas.style.width = `${wide}px`;
     canvas.style.height = `${tall}px`;
     for (const strip of [map.element, rule.element]) strip.style.width = `${wide}px`;
@@ -167,13 +155,24 @@ export async function timelinePage(app, place, values) {
   function draw() {
     if (left) return;
     tiles.want();
-    spanText.textContent = duration(view.span);
+    tools.span.textContent = duration(view.span);
     paint.draw({
-      view, rows, prepared: tiles.prepared, scroll: scroll.scrollTop,
-      steps: shows.steps ? overlays.steps.map((/** @type {any} */ step) => ({ begin: step.start_ns, end: step.end_ns })) : [],
-      breaks: shows.breaks ? overlays.breaks.map((/** @type {any} */ each) => ({ time: each.time_ns, lane: each.lane })) : [],
-      marks, selected: selection.box, hovered: mouse.hovered, area: selection.areaBox(scroll.scrollTop),
-      arrows: [...all.found, ...selection.arrows], counters: counters.found,
+      view,
+      rows,
+      prepared: tiles.prepared,
+      scroll: scroll.scrollTop,
+      steps: rule.shows.steps
+        ? overlays.steps.map((/** @type {any} */ step) => ({ begin: step.start_ns, end: step.end_ns }))
+        : [],
+      breaks: rule.shows.breaks
+        ? overlays.breaks.map((/** @type {any} */ each) => ({ time: each.time_ns, lane: each.lane }))
+        : [],
+      marks,
+      selected: selection.box,
+      hovered: mouse.hovered,
+      area: selection.areaBox(scroll.scrollTop),
+      arrows: [...all.found, ...selection.arrows],
+      counters: counters.found,
     });
     rule.setMarks(marks);
     rule.draw();
@@ -185,15 +184,22 @@ export async function timelinePage(app, place, values) {
 
   /** @param {unknown} error */
   function fail(error) {
-    spanText.textContent = error instanceof Error ? error.message : String(error);
-    setTimeout(() => { if (!left) tiles.want(); }, 1000);
+    tools.span.textContent = error instanceof Error ? error.message : String(error);
+    setTimeout(() => {
+      if (!left) tiles.want();
+    }, 1000);
   }
 
   function keep() {
     if (left) return;
     note("timeline", {
-      b: Math.round(view.begin), e: Math.round(view.end), sel: selection.row, area: selection.areaText(), q: finder.text,
-      marks: marks.map((mark) => `${mark.begin}-${mark.end}`).join("~"), ...rows.values(),
+      b: Math.round(view.begin),
+      e: Math.round(view.end),
+      sel: selection.row,
+      area: selection.areaText(),
+      q: finder.text,
+      marks: marks.map((mark) => `${mark.begin}-${mark.end}`).join("~"),
+      ...rows.values(),
     });
   }
 
@@ -207,27 +213,48 @@ export async function timelinePage(app, place, values) {
     redraw();
   }
 
-  const mouse = pointer({ scroll, view, rows, tiles, selection, names: () => nameColumn.loose.offsetWidth, redraw });
-  const board = keys(view, {
-    fit: () => selection.fit(),
-    all: () => view.all(),
-    neighbour: (forward) => void selection.neighbour(forward),
-    vertical: (by) => void selection.vertical(by),
-    selected: () => selection.box !== null,
-    follow: (forward) => void selection.follow(forward),
-    search: () => finder.focus(),
-    hit: (forward) => void finder.step(forward),
-    mark,
-    clear: () => {
-      if (nameColumn.close()) return;
-      selection.clear();
+  const mouse = pointer({
+    scroll,
+    view,
+    rows,
+    tiles,
+    selection,
+    names: () => nameColumn.loose.offsetWidth,
+    redraw,
+  });
+  const board = keys(
+    view,
+    {
+      fit: () => selection.fit(),
+      all: () => view.all(),
+      neighbour: (forward) => void selection.neighbour(forward),
+      vertical: (by) => void selection.vertical(by),
+      selected: () => selection.box !== null,
+      follow: (forward) => void selection.follow(forward),
+      search: () => finder.focus(),
+      hit: (forward) => void finder.step(forward),
+      mark,
+      clear: () => {
+        if (nameColumn.close()) return;
+        selection.clear();
+      },
+      help: () => helpDialog.showModal(),
+      flows: () => tools.flows.click(),
     },
-    help: () => helpDialog.showModal(),
-    flows: () => flowsButton.click(),
-  }, () => mouse.time);
+    () => mouse.time,
+  );
 
   // for tests, and for a person with the browser's console
-  const handle = { ready: false, view, rows, tiles, selection, scroll, marks: () => marks, arrows: () => [...all.found, ...selection.arrows] };
+  const handle = {
+    ready: false,
+    view,
+    rows,
+    tiles,
+    selection,
+    scroll,
+    marks: () => marks,
+    arrows: () => [...all.found, ...selection.arrows],
+  };
   Object.assign(globalThis, { kinetoscope: handle });
   scroll.addEventListener("scroll", redraw);
   scroll.addEventListener("arranged", arranged);
@@ -249,7 +276,7 @@ export async function timelinePage(app, place, values) {
     overlays = found;
     rows.addOverlays(found);
     handle.ready = true;
-    waiting.remove();
+    tools.ready();
     counters.list = found.counters;
     rule.setOver(found);
     map.setOver(found);
@@ -262,7 +289,9 @@ export async function timelinePage(app, place, values) {
   }, fail);
 
   async function windowed() {
-    const { trace: { window } } = await app.report();
+    const {
+      trace: { window },
+    } = await app.report();
     if (window && !left) view.show(window.start_ns, window.end_ns, 0.95);
   }
 
@@ -305,8 +334,12 @@ export async function timelinePage(app, place, values) {
 
 /** @param {string | undefined} text */
 function readMarks(text) {
-  return (text ?? "").split("~").filter(Boolean).map((each) => {
-    const [begin, end] = each.split("-").map(Number);
-    return { begin, end };
-  }).filter((each) => Number.isFinite(each.begin) && Number.isFinite(each.end));
+  return (text ?? "")
+    .split("~")
+    .filter(Boolean)
+    .map((each) => {
+      const [begin, end] = each.split("-").map(Number);
+      return { begin, end };
+    })
+    .filter((each) => Number.isFinite(each.begin) && Number.isFinite(each.end));
 }

@@ -62,7 +62,8 @@ export function pointer({ scroll, view, rows, tiles, selection, names, redraw })
       scroll.style.cursor = "";
     } else {
       const { tile, piece, lane } = found;
-      const start = tile.begin + tile.x0[piece] * tile.pixel, end = tile.begin + tile.x1[piece] * tile.pixel;
+      const start = tile.begin + tile.x0[piece] * tile.pixel,
+        end = tile.begin + tile.x1[piece] * tile.pixel;
       state.hovered = { lane, start, end };
       scroll.style.cursor = "pointer";
       tell(tile, piece, end - start, event);
@@ -77,7 +78,8 @@ export function pointer({ scroll, view, rows, tiles, selection, names, redraw })
    * @param {PointerEvent} event
    */
   function tell(tile, piece, dur, event) {
-    const name = tile.name[piece], many = tile.count[piece];
+    const name = tile.name[piece],
+      many = tile.count[piece];
     const text = tile.names.get(name) ?? known.get(name);
     const said = many > 1 ? `${count(many)} events in ${duration(dur)}, the longest: ` : `${duration(dur)}  `;
     tip.textContent = `${said}${text ?? "…"}`;
@@ -99,7 +101,13 @@ export function pointer({ scroll, view, rows, tiles, selection, names, redraw })
   function down(event) {
     const { x, y } = place(event);
     // the scroll bar and the names are not ours
-    if (event.button !== 0 || x < 0 || x > view.width || (event.target instanceof Element && event.target.closest("button"))) return;
+    if (
+      event.button !== 0 ||
+      x < 0 ||
+      x > view.width ||
+      (event.target instanceof Element && event.target.closest("button"))
+    )
+      return;
     drag = { x, y, moved: false, pan: event.shiftKey, begin: view.begin, end: view.end };
     scroll.setPointerCapture(event.pointerId);
     scroll.focus({ preventScroll: true });
@@ -123,14 +131,20 @@ export function pointer({ scroll, view, rows, tiles, selection, names, redraw })
       return;
     }
     const inside = covered(y);
-    selection.area = { begin: Math.round(view.time(Math.min(drag.x, x))), end: Math.round(view.time(Math.max(drag.x, x))), rows: inside.map((row) => row.id) };
+    selection.area = {
+      begin: Math.round(view.time(Math.min(drag.x, x))),
+      end: Math.round(view.time(Math.max(drag.x, x))),
+      rows: inside.map((row) => row.id),
+    };
     redraw();
   }
 
   /** @param {number} y */
   function covered(y) {
     const from = drag?.y ?? y;
-    return rows.between(Math.min(from, y), Math.max(from, y) + 1, scroll.scrollTop).filter((row) => row.kind === "lanes");
+    return rows
+      .between(Math.min(from, y), Math.max(from, y) + 1, scroll.scrollTop)
+      .filter((row) => row.kind === "lanes");
   }
 
   /** @param {PointerEvent} event */
@@ -143,7 +157,8 @@ export function pointer({ scroll, view, rows, tiles, selection, names, redraw })
     scroll.style.cursor = "";
     if (was.moved) {
       if (was.pan) return;
-      const begin = view.time(Math.min(was.x, x)), end = view.time(Math.max(was.x, x));
+      const begin = view.time(Math.min(was.x, x)),
+        end = view.time(Math.max(was.x, x));
       if (inside.length) await selection.selectArea(begin, end, inside);
       else selection.clear();
       return;

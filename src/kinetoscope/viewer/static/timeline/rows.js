@@ -59,25 +59,59 @@ export class Rows {
     const blank = { counter: null, unit: "", most: "", top: 0, height: 0, pinned: false, foldable: false };
     const idleOf = new Map();
     for (const idle of overlays?.idle ?? []) {
-      const first = this.trace.rows.find((/** @type {any} */ row) => row.kind === "device" && idle.tracks.includes(row.track));
+      const first = this.trace.rows.find(
+        (/** @type {any} */ row) => row.kind === "device" && idle.tracks.includes(row.track),
+      );
       if (first && idle.gaps) idleOf.set(first.process, [...(idleOf.get(first.process) ?? []), idle]);
     }
     if (!overlays) {
       // their place is kept, so that nothing moves when they come
-      for (const row of this.trace.rows) if (row.strip === "device") idleOf.set(row.process, [{ lane: null, gaps: 0 }]);
+      for (const row of this.trace.rows)
+        if (row.strip === "device") idleOf.set(row.process, [{ lane: null, gaps: 0 }]);
     }
     const done = new Set();
     for (const row of this.trace.rows) {
-      for (const idle of done.has(row.process) ? [] : idleOf.get(row.process) ?? []) {
+      for (const idle of done.has(row.process) ? [] : (idleOf.get(row.process) ?? [])) {
         const number = (idleOf.get(row.process) ?? []).indexOf(idle);
-        rows.push({ ...blank, id: `idle/${row.process}/${number}`, kind: "idle", label: "idle, by cause", process: row.process, lanes: idle.lane === null ? [] : [idle.lane], strip: null, slices: idle.gaps });
+        rows.push({
+          ...blank,
+          id: `idle/${row.process}/${number}`,
+          kind: "idle",
+          label: "idle, by cause",
+          process: row.process,
+          lanes: idle.lane === null ? [] : [idle.lane],
+          strip: null,
+          slices: idle.gaps,
+        });
       }
       done.add(row.process);
       const lanes = Array.from({ length: row.last - row.first }, (_, number) => row.first + number);
-      rows.push({ ...blank, id: row.id, kind: "lanes", label: row.name, process: row.process, lanes, strip: row.number, slices: row.slices, foldable: lanes.length > 1 });
+      rows.push({
+        ...blank,
+        id: row.id,
+        kind: "lanes",
+        label: row.name,
+        process: row.process,
+        lanes,
+        strip: row.number,
+        slices: row.slices,
+        foldable: lanes.length > 1,
+      });
     }
     for (const counter of overlays?.counters ?? []) {
-      rows.push({ ...blank, id: `counter/${counter.name}`, kind: "counter", label: counter.name, process: "Counters", lanes: [], strip: null, counter: counter.id, unit: counter.unit, most: `up to ${counter.unit === "B" ? bytes(counter.max) : counter.max.toLocaleString("en-US")}`, slices: counter.samples });
+      rows.push({
+        ...blank,
+        id: `counter/${counter.name}`,
+        kind: "counter",
+        label: counter.name,
+        process: "Counters",
+        lanes: [],
+        strip: null,
+        counter: counter.id,
+        unit: counter.unit,
+        most: `up to ${counter.unit === "B" ? bytes(counter.max) : counter.max.toLocaleString("en-US")}`,
+        slices: counter.samples,
+      });
     }
     this.all = rows;
     this.layout();
@@ -93,9 +127,13 @@ export class Rows {
   /** Recompute what is shown and where. */
   layout() {
     const wanted = this.filter.toLowerCase();
-    const visible = this.all.filter((row) =>
-      !this.hidden.has(row.id) && (row.kind !== "idle" || this.withIdle) && (row.kind !== "counter" || this.withCounters) &&
-      (!wanted || `${row.process} ${row.label}`.toLowerCase().includes(wanted)));
+    const visible = this.all.filter(
+      (row) =>
+        !this.hidden.has(row.id) &&
+        (row.kind !== "idle" || this.withIdle) &&
+        (row.kind !== "counter" || this.withCounters) &&
+        (!wanted || `${row.process} ${row.label}`.toLowerCase().includes(wanted)),
+    );
     const place = new Map(this.order.map((id, number) => [id, number]));
     if (this.order.length) {
       const natural = new Map(this.all.map((row, number) => [row.id, number]));
@@ -113,7 +151,19 @@ export class Rows {
     for (const row of visible.filter((each) => !this.pins.has(each.id))) {
       if (row.process !== process) {
         process = row.process;
-        this.shown.push({ ...row, id: `process/${process}/${this.shown.length}`, kind: "process", label: process, lanes: [], strip: null, counter: null, foldable: false, top, height: HEADER, pinned: false });
+        this.shown.push({
+          ...row,
+          id: `process/${process}/${this.shown.length}`,
+          kind: "process",
+          label: process,
+          lanes: [],
+          strip: null,
+          counter: null,
+          foldable: false,
+          top,
+          height: HEADER,
+          pinned: false,
+        });
         top += HEADER + 2;
       }
       top = this.#add(row, top, false);
@@ -189,8 +239,11 @@ export class Rows {
    * @param {number} by -1 up, 1 down
    */
   move(row, by) {
-    const ids = this.shown.filter((each) => each.kind !== "process" && each.pinned === row.pinned).map((each) => each.id);
-    const at = ids.indexOf(row.id), to = at + by;
+    const ids = this.shown
+      .filter((each) => each.kind !== "process" && each.pinned === row.pinned)
+      .map((each) => each.id);
+    const at = ids.indexOf(row.id),
+      to = at + by;
     if (to < 0 || to >= ids.length) return;
     [ids[at], ids[to]] = [ids[to], ids[at]];
     const rest = this.all.map((each) => each.id).filter((id) => !ids.includes(id));
@@ -200,6 +253,11 @@ export class Rows {
 
   /** What the address keeps. */
   values() {
-    return { pins: [...this.pins].join("~"), hidden: [...this.hidden].join("~"), fold: [...this.toggled].join("~"), order: this.order.join("~") };
+    return {
+      pins: [...this.pins].join("~"),
+      hidden: [...this.hidden].join("~"),
+      fold: [...this.toggled].join("~"),
+      order: this.order.join("~"),
+    };
   }
 }

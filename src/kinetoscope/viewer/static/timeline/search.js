@@ -16,7 +16,10 @@ import { get } from "../net.js";
 export function search(view, does) {
   const said = h("span", { class: "hits quiet", role: "status" });
   const input = h("input", {
-    type: "search", placeholder: "Search names  /", "aria-label": "Search events by name", spellcheck: false,
+    type: "search",
+    placeholder: "Search names  /",
+    "aria-label": "Search events by name",
+    spellcheck: false,
     oninput: settled(() => void look(), 120),
     onkeydown: (/** @type {KeyboardEvent} */ event) => {
       if (event.key === "Enter") {
@@ -30,9 +33,31 @@ export function search(view, does) {
       }
     },
   });
-  const back = h("button", { class: "plain", disabled: true, "aria-label": "Previous hit", title: "Previous hit (Shift+Enter)", onclick: () => void step(false) }, "↑");
-  const next = h("button", { class: "plain", disabled: true, "aria-label": "Next hit", title: "Next hit (Enter)", onclick: () => void step(true) }, "↓");
-  let text = "", hits = 0, turn = 0;
+  const back = h(
+    "button",
+    {
+      class: "plain",
+      disabled: true,
+      "aria-label": "Previous hit",
+      title: "Previous hit (Shift+Enter)",
+      onclick: () => void step(false),
+    },
+    "↑",
+  );
+  const next = h(
+    "button",
+    {
+      class: "plain",
+      disabled: true,
+      "aria-label": "Next hit",
+      title: "Next hit (Enter)",
+      onclick: () => void step(true),
+    },
+    "↓",
+  );
+  let text = "",
+    hits = 0,
+    turn = 0;
   /** @type {Promise<void>} */
   let looking = Promise.resolve();
 
@@ -75,7 +100,12 @@ export function search(view, does) {
     await looking;
     if (!hits) return;
     const row = does.selected();
-    const found = await get("search-step", { q: text, time: view.begin, row: row ?? undefined, direction: forward ? "forward" : "back" });
+    const found = await get("search-step", {
+      q: text,
+      time: view.begin,
+      row: row ?? undefined,
+      direction: forward ? "forward" : "back",
+    });
     if (!found.hit) return;
     said.textContent = `${count(found.hit.index + 1)} of ${count(found.hit.count)}`;
     await does.select(found.hit.row);
@@ -88,7 +118,15 @@ export function search(view, does) {
   }
   return {
     element: h("div", { class: "search", role: "search" }, input, back, next, said),
-    input, set, step, focus: () => { input.focus(); input.select(); },
-    get text() { return text; },
+    input,
+    set,
+    step,
+    focus: () => {
+      input.focus();
+      input.select();
+    },
+    get text() {
+      return text;
+    },
   };
 }

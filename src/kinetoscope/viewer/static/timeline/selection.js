@@ -41,7 +41,8 @@ export class Selection {
   /** Where the selected slice or gap is. */
   get box() {
     if (this.data) return { lane: this.data.lane, start: this.data.start_ns, end: this.data.end_ns };
-    if (this.gap) return { lane: this.gap.lane, start: this.gap.start_ns, end: this.gap.start_ns + this.gap.dur_ns };
+    if (this.gap)
+      return { lane: this.gap.lane, start: this.gap.start_ns, end: this.gap.start_ns + this.gap.dur_ns };
     return null;
   }
 
@@ -92,13 +93,15 @@ export class Selection {
 
   /** @param {boolean} close */
   reveal(close) {
-    const box = this.box, { view, rows, scroll } = this;
+    const box = this.box,
+      { view, rows, scroll } = this;
     if (!box) return;
     if (!rows.ofLane.has(box.lane)) {
       const row = rows.all.find((each) => each.lanes.includes(box.lane));
       if (row) {
         rows.hidden.delete(row.id);
-        if (rows.isFolded(row) && row.lanes[0] !== box.lane && !rows.toggled.delete(row.id)) rows.toggled.add(row.id);
+        if (rows.isFolded(row) && row.lanes[0] !== box.lane && !rows.toggled.delete(row.id))
+          rows.toggled.add(row.id);
         rows.layout();
         this.scroll.dispatchEvent(new CustomEvent("arranged"));
       }
@@ -126,7 +129,10 @@ export class Selection {
     const interval = this.interval;
     if (!interval) return;
     const name = `${interval.begin}-${interval.end}`;
-    const near = this.fitted === name && Math.abs((interval.begin + interval.end) / 2 - (this.view.begin + this.view.end) / 2) < this.view.span / 50;
+    const near =
+      this.fitted === name &&
+      Math.abs((interval.begin + interval.end) / 2 - (this.view.begin + this.view.end) / 2) <
+        this.view.span / 50;
     this.view.show(interval.begin, interval.end, near ? 0.96 : 0.3);
     this.fitted = near ? "" : name;
   }
@@ -174,10 +180,17 @@ export class Selection {
     const mine = ++this.turn;
     this.data = this.gap = null;
     this.arrows = [];
-    this.area = { begin: Math.round(begin), end: Math.max(Math.round(end), Math.round(begin) + 1), rows: rows.map((row) => row.id) };
+    this.area = {
+      begin: Math.round(begin),
+      end: Math.max(Math.round(end), Math.round(begin) + 1),
+      rows: rows.map((row) => row.id),
+    };
     this.changed();
     this.redraw();
-    const strips = rows.map((row) => row.strip).filter((strip) => strip !== null).sort((one, other) => one - other);
+    const strips = rows
+      .map((row) => row.strip)
+      .filter((strip) => strip !== null)
+      .sort((one, other) => one - other);
     const data = await get("area", { begin: this.area.begin, end: this.area.end, strips: ranges(strips) });
     if (mine === this.turn) this.details.area(data);
   }
@@ -191,7 +204,11 @@ export class Selection {
     const found = /^(-?\d+)-(\d+)-(.*)$/.exec(text);
     if (!found) return;
     const ids = new Set(found[3].split("~"));
-    await this.selectArea(Number(found[1]), Number(found[2]), this.rows.all.filter((row) => ids.has(row.id)));
+    await this.selectArea(
+      Number(found[1]),
+      Number(found[2]),
+      this.rows.all.filter((row) => ids.has(row.id)),
+    );
   }
 
   /** @param {number} scroll */

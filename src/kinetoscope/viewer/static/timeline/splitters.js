@@ -18,19 +18,31 @@ export function splitters(element, body, changed) {
   function make(name, start, limits, label, vertical) {
     let size = start;
     const bar = h("div", {
-      class: vertical ? "splitter" : "split", role: "separator", tabIndex: 0, "aria-label": label,
-      "aria-orientation": vertical ? "horizontal" : "vertical", "aria-valuemin": limits[0], "aria-valuemax": limits[1], "aria-valuenow": start,
+      class: vertical ? "splitter" : "split",
+      role: "separator",
+      tabIndex: 0,
+      "aria-label": label,
+      "aria-orientation": vertical ? "horizontal" : "vertical",
+      "aria-valuemin": limits[0],
+      "aria-valuemax": limits[1],
+      "aria-valuenow": start,
     });
     /** @param {number} wanted */
     const set = (wanted) => {
-      size = Math.round(Math.min(Math.max(wanted, limits[0]), vertical ? Math.min(limits[1], element.clientHeight - 260) : limits[1]));
+      size = Math.round(
+        Math.min(
+          Math.max(wanted, limits[0]),
+          vertical ? Math.min(limits[1], element.clientHeight - 260) : limits[1],
+        ),
+      );
       element.style.setProperty(name, `${size}px`);
       bar.setAttribute("aria-valuenow", String(size));
       changed();
     };
     bar.addEventListener("pointerdown", (event) => {
       bar.setPointerCapture(event.pointerId);
-      const from = vertical ? event.clientY : event.clientX, before = size;
+      const from = vertical ? event.clientY : event.clientX,
+        before = size;
       /** @param {PointerEvent} now */
       const move = (now) => set(before + (vertical ? from - now.clientY : now.clientX - from));
       const up = () => {

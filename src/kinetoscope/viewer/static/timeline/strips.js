@@ -35,7 +35,14 @@ function prepared(canvas, height, width = canvas.clientWidth) {
  */
 export function minimap(view, trace) {
   const height = 44;
-  const canvas = h("canvas", { role: "slider", tabIndex: 0, "aria-label": "Shown part of the trace", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0 });
+  const canvas = h("canvas", {
+    role: "slider",
+    tabIndex: 0,
+    "aria-label": "Shown part of the trace",
+    "aria-valuemin": 0,
+    "aria-valuemax": 100,
+    "aria-valuenow": 0,
+  });
   /** @type {import("../net.js").Tile | null} */
   let whole = null;
   /** @type {{ count: number, strip: number[] } | null} */
@@ -47,7 +54,13 @@ export function minimap(view, trace) {
   async function load() {
     const pixels = Math.max(200, canvas.clientWidth);
     const pixel = 2 ** Math.floor(Math.log2((view.high - view.low) / pixels));
-    whole = await tile({ begin: view.low, end: view.high, pixel: Math.max(pixel, 1e-3), lanes: lanes.map((each) => each.lane).sort((one, other) => one - other), q: "" });
+    whole = await tile({
+      begin: view.low,
+      end: view.high,
+      pixel: Math.max(pixel, 1e-3),
+      lanes: lanes.map((each) => each.lane).sort((one, other) => one - other),
+      q: "",
+    });
     painted = "";
     draw();
   }
@@ -69,7 +82,7 @@ export function minimap(view, trace) {
       context.fillRect(x(step.start_ns), 0, Math.max(0.5, x(step.end_ns) - x(step.start_ns)), height);
     });
     if (whole) {
-      const share = whole.pixel / (view.high - view.low) * width;
+      const share = (whole.pixel / (view.high - view.low)) * width;
       lanes.forEach(({ lane }, number) => {
         const [first, last] = whole?.ranges.get(lane) ?? [0, 0];
         const y = 4 + number * 12;
@@ -83,7 +96,8 @@ export function minimap(view, trace) {
       });
     }
     if (hits) {
-      const most = Math.max(...hits.strip, 1), wide = width / hits.strip.length;
+      const most = Math.max(...hits.strip, 1),
+        wide = width / hits.strip.length;
       context.fillStyle = at("c-break");
       hits.strip.forEach((count, bucket) => {
         if (!count) return;
@@ -103,7 +117,8 @@ export function minimap(view, trace) {
       paint();
     }
     context.drawImage(ground, 0, 0, width, height);
-    const x0 = x(view.begin), x1 = Math.max(x0 + 2, x(view.end));
+    const x0 = x(view.begin),
+      x1 = Math.max(x0 + 2, x(view.end));
     context.fillStyle = at("ink");
     context.globalAlpha = 0.13;
     context.fillRect(0, 0, Math.max(0, x0), height);
@@ -113,18 +128,34 @@ export function minimap(view, trace) {
     context.lineWidth = 1.5;
     context.strokeRect(x0 + 0.5, 0.75, Math.max(1, x1 - x0 - 1), height - 1.5);
     const middle = (view.begin + view.end) / 2;
-    canvas.setAttribute("aria-valuenow", String(Math.round(100 * Math.min(1, Math.max(0, (middle - view.low) / (view.high - view.low))))));
+    canvas.setAttribute(
+      "aria-valuenow",
+      String(Math.round(100 * Math.min(1, Math.max(0, (middle - view.low) / (view.high - view.low))))),
+    );
     canvas.setAttribute("aria-valuetext", `${duration(view.span)} from ${duration(view.begin)}`);
   }
 
   /** @param {PointerEvent} event */
-  const timeAt = (event) => view.low + ((event.clientX - canvas.getBoundingClientRect().left) / canvas.clientWidth) * (view.high - view.low);
+  const timeAt = (event) =>
+    view.low +
+    ((event.clientX - canvas.getBoundingClientRect().left) / canvas.clientWidth) * (view.high - view.low);
   canvas.addEventListener("pointerdown", (event) => {
     canvas.setPointerCapture(event.pointerId);
-    const began = timeAt(event), x0 = x(view.begin), x1 = x(view.end), at = x(began);
+    const began = timeAt(event),
+      x0 = x(view.begin),
+      x1 = x(view.end),
+      at = x(began);
     const narrow = x1 - x0 < 12;
-    const hold = Math.abs(at - x0) < 5 && !narrow ? "begin" : Math.abs(at - x1) < 5 && !narrow ? "end" : at > x0 && at < x1 && x1 - x0 < canvas.clientWidth * 0.9 ? "pan" : "brush";
-    let moved = false, last = began;
+    const hold =
+      Math.abs(at - x0) < 5 && !narrow
+        ? "begin"
+        : Math.abs(at - x1) < 5 && !narrow
+          ? "end"
+          : at > x0 && at < x1 && x1 - x0 < canvas.clientWidth * 0.9
+            ? "pan"
+            : "brush";
+    let moved = false,
+      last = began;
     /** @param {PointerEvent} now */
     const move = (now) => {
       const time = timeAt(now);
@@ -151,7 +182,9 @@ export function minimap(view, trace) {
     view.pan(by);
   });
   return {
-    element: canvas, draw, load,
+    element: canvas,
+    draw,
+    load,
     /** @param {Over} given */
     setOver(given) {
       over = given;
@@ -172,8 +205,11 @@ export function minimap(view, trace) {
  */
 function pick(rows) {
   /** @param {string} kind @param {number} most */
-  const best = (kind, most) => rows.filter((row) => row.kind === kind && row.strip !== "other" && row.strip !== "python")
-    .slice(0, most).map((row) => ({ lane: row.first }));
+  const best = (kind, most) =>
+    rows
+      .filter((row) => row.kind === kind && row.strip !== "other" && row.strip !== "python")
+      .slice(0, most)
+      .map((row) => ({ lane: row.first }));
   const device = best("device", 1);
   return [...best("cpu", device.length ? 1 : 2), ...device];
 }
@@ -211,19 +247,22 @@ export function ruler(view, does) {
     if (shows.steps) {
       context.font = "11px system-ui, sans-serif";
       over.steps.forEach((each, number) => {
-        const x0 = Math.max(0, view.x(each.start_ns)), x1 = Math.min(width, view.x(each.end_ns));
+        const x0 = Math.max(0, view.x(each.start_ns)),
+          x1 = Math.min(width, view.x(each.end_ns));
         if (x1 - x0 < 0.5) return;
         context.fillStyle = at(number % 2 ? "raised" : "line");
         context.fillRect(x0, 21, x1 - x0 - 0.5, 14);
         context.fillStyle = at("ink");
         const text = `${each.name}  ${duration(each.end_ns - each.start_ns)}`;
         if (context.measureText(text).width < x1 - x0 - 12) context.fillText(text, x0 + 6, 28.5);
-        else if (context.measureText(each.name).width < x1 - x0 - 12) context.fillText(each.name, x0 + 6, 28.5);
+        else if (context.measureText(each.name).width < x1 - x0 - 12)
+          context.fillText(each.name, x0 + 6, 28.5);
       });
     }
     if (shows.breaks) {
       for (const phase of over.phases) {
-        const x0 = view.x(phase.start_ns), x1 = view.x(phase.end_ns);
+        const x0 = view.x(phase.start_ns),
+          x1 = view.x(phase.end_ns);
         if (x1 < 0 || x0 > width) continue;
         context.fillStyle = at("c-compile");
         context.fillRect(x0, 37, Math.max(1, x1 - x0), 8);
@@ -241,13 +280,17 @@ export function ruler(view, does) {
       }
     }
     context.fillStyle = at("accent");
-    for (const mark of marks) context.fillRect(view.x(mark.begin), 0, Math.max(2, view.x(mark.end) - view.x(mark.begin)), 4);
+    for (const mark of marks)
+      context.fillRect(view.x(mark.begin), 0, Math.max(2, view.x(mark.end) - view.x(mark.begin)), 4);
   }
 
   /** @param {MouseEvent} event */
   const breakAt = (event) => {
-    const x = event.clientX - canvas.getBoundingClientRect().left, y = event.clientY - canvas.getBoundingClientRect().top;
-    return y < 34 || !shows.breaks ? undefined : over.breaks.find((each) => Math.abs(view.x(each.time_ns) - x) < 6);
+    const x = event.clientX - canvas.getBoundingClientRect().left,
+      y = event.clientY - canvas.getBoundingClientRect().top;
+    return y < 34 || !shows.breaks
+      ? undefined
+      : over.breaks.find((each) => Math.abs(view.x(each.time_ns) - x) < 6);
   };
   canvas.addEventListener("mousemove", (event) => {
     const found = breakAt(event);
@@ -261,7 +304,9 @@ export function ruler(view, does) {
       return;
     }
     canvas.setPointerCapture(event.pointerId);
-    const began = event.clientX, begin = view.begin, end = view.end;
+    const began = event.clientX,
+      begin = view.begin,
+      end = view.end;
     /** @param {PointerEvent} now */
     const move = (now) => {
       const by = ((began - now.clientX) / canvas.clientWidth) * (end - begin);
@@ -275,11 +320,17 @@ export function ruler(view, does) {
     canvas.addEventListener("pointerup", up);
   });
   return {
-    element: canvas, draw, shows,
+    element: canvas,
+    draw,
+    shows,
     /** @param {Over} given */
-    setOver(given) { over = given; },
+    setOver(given) {
+      over = given;
+    },
     /** @param {{ begin: number, end: number }[]} given */
-    setMarks(given) { marks = given; },
+    setMarks(given) {
+      marks = given;
+    },
   };
 }
 
@@ -296,7 +347,9 @@ export function nice(least) {
  */
 function decimalsOf(step, view) {
   const largest = Math.max(Math.abs(view.end - view.low), step);
-  const [unit, one] = largest < 1e3 ? ["ns", 1] : largest < 1e6 ? ["us", 1e3] : largest < 1e9 ? ["ms", 1e6] : ["s", 1e9];
+  const [unit, one] =
+    largest < 1e3 ? ["ns", 1] : largest < 1e6 ? ["us", 1e3] : largest < 1e9 ? ["ms", 1e6] : ["s", 1e9];
   const digits = Math.max(0, Math.min(9, Math.ceil(Math.log10(Number(one) / step) - 1e-9)));
-  return (/** @type {number} */ time) => `${((time - view.low) / Number(one)).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
+  return (/** @type {number} */ time) =>
+    `${((time - view.low) / Number(one)).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
 }

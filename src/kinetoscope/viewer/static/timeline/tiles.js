@@ -46,39 +46,61 @@ export class Tiles {
   }
 
   #missing() {
-    const found = this.current, view = this.view;
+    const found = this.current,
+      view = this.view;
     if (!found || this.stale || found.searched !== this.searched) return true;
-    const low = Math.max(view.begin, view.low), high = Math.min(view.end, view.high);
-    return found.pixel !== this.#pixel() || low < found.begin || high > found.end || this.lanes().some((lane) => !found.asked.has(lane));
+    const low = Math.max(view.begin, view.low),
+      high = Math.min(view.end, view.high);
+    return (
+      found.pixel !== this.#pixel() ||
+      low < found.begin ||
+      high > found.end ||
+      this.lanes().some((lane) => !found.asked.has(lane))
+    );
   }
 
   /** Ask for what is missing, if anything is. */
   want() {
     if (!this.#missing()) return;
-    const view = this.view, pixel = this.#pixel();
+    const view = this.view,
+      pixel = this.#pixel();
     if (this.flight) {
-      const near = this.flight.pixel / pixel < 8 && pixel / this.flight.pixel < 8 && this.flight.begin < view.end && this.flight.end > view.begin;
+      const near =
+        this.flight.pixel / pixel < 8 &&
+        pixel / this.flight.pixel < 8 &&
+        this.flight.begin < view.end &&
+        this.flight.end > view.begin;
       if (near) return;
       this.flight.abort.abort();
     }
-    const begin = Math.max(view.begin - view.span * MARGIN, view.low - 1), end = Math.max(Math.min(view.end + view.span * MARGIN, view.high + 1), begin + 1);
+    const begin = Math.max(view.begin - view.span * MARGIN, view.low - 1),
+      end = Math.max(Math.min(view.end + view.span * MARGIN, view.high + 1), begin + 1);
     const flight = { abort: new AbortController(), begin, end, pixel };
     this.flight = flight;
     this.stale = false;
-    const wanted = { begin: Math.floor(begin), end: Math.ceil(end), pixel, lanes: this.lanes(), q: this.searched };
-    tile(wanted, flight.abort.signal).then((found) => {
-      if (this.flight !== flight) return;
-      this.flight = null;
-      this.current = found;
-      this.prepared = prepare(found);
-      this.waits = 0;
-      this.arrived();
-      this.want();
-    }, (error) => {
-      if (this.flight !== flight) return;
-      this.flight = null;
-      if (!flight.abort.signal.aborted) this.failed(error);
-    });
+    const wanted = {
+      begin: Math.floor(begin),
+      end: Math.ceil(end),
+      pixel,
+      lanes: this.lanes(),
+      q: this.searched,
+    };
+    tile(wanted, flight.abort.signal).then(
+      (found) => {
+        if (this.flight !== flight) return;
+        this.flight = null;
+        this.current = found;
+        this.prepared = prepare(found);
+        this.waits = 0;
+        this.arrived();
+        this.want();
+      },
+      (error) => {
+        if (this.flight !== flight) return;
+        this.flight = null;
+        if (!flight.abort.signal.aborted) this.failed(error);
+      },
+    );
   }
 }
 
@@ -102,13 +124,14 @@ export function prepare(tile) {
   const keys = new Uint16Array(n);
   const starts = new Uint32Array(514);
   for (let at = 0; at < n; at++) {
-    const level = tile.count[at] === 1 ? 3 : Math.min(2, tile.busy[at] / 86 | 0);
-    const key = (tile.searched && !tile.hit[at] ? 0 : 256) | (tile.meaning[at] & 63) << 2 | level;
+    const level = tile.count[at] === 1 ? 3 : Math.min(2, (tile.busy[at] / 86) | 0);
+    const key = (tile.searched && !tile.hit[at] ? 0 : 256) | ((tile.meaning[at] & 63) << 2) | level;
     keys[at] = key;
     starts[key + 1]++;
   }
   for (let at = 1; at < starts.length; at++) starts[at] += starts[at - 1];
-  const order = new Uint32Array(n), key = new Uint16Array(n);
+  const order = new Uint32Array(n),
+    key = new Uint16Array(n);
   for (let at = 0; at < n; at++) {
     const place = starts[keys[at]]++;
     order[place] = at;
@@ -128,14 +151,17 @@ export function prepare(tile) {
 export function pieceAt(tile, lane, time, slack) {
   const range = tile.ranges.get(lane);
   if (!range) return -1;
-  const x = (time - tile.begin) / tile.pixel, near = slack / tile.pixel;
-  let low = range[0], high = range[1];
+  const x = (time - tile.begin) / tile.pixel,
+    near = slack / tile.pixel;
+  let low = range[0],
+    high = range[1];
   while (low < high) {
     const middle = (low + high) >> 1;
     if (tile.x0[middle] <= x) low = middle + 1;
     else high = middle;
   }
-  let best = -1, distance = near;
+  let best = -1,
+    distance = near;
   for (const at of [low - 1, low]) {
     if (at < range[0] || at >= range[1]) continue;
     const away = Math.max(tile.x0[at] - x, x - tile.x1[at], 0);
