@@ -159,7 +159,9 @@ def _decimal_ns(us: Decimal | None) -> int:
     if us is None:
         return NONE
     try:
-        return int((us * 1000).to_integral_value())  # half to even, as doubles are rounded
+        # Half to even, as doubles are rounded. Beyond int64 (17 digits of microseconds) all forms wrap
+        # alike, so that differences stay exact.
+        return wrapped(int((us * 1000).to_integral_value()))
     except (InvalidOperation, OverflowError, ValueError):  # NaN or infinity written as a string
         return NONE
 

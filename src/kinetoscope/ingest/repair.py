@@ -183,13 +183,9 @@ def _one_by_one(
     at = 0
     while at < len(group):
         reach = min(len(pieces), at + _LONGEST_EVENT_BORDERS)
-        for end in range(at + 1, reach + 1):
-            one = _one(b"".join(pieces[at:end]))
-            if one is not None and not (progress.in_lost and "phase-missing" in one[1].notes):
-                progress.pieces.append(one)
-                progress.in_lost = False
-                at = end
-                break
+        found = _first_event(pieces, at, reach, progress)
+        if found is not None:
+            at = found
         else:
             if reach == len(pieces) and not final:
                 return len(following), b"".join(pieces[at:])
@@ -204,12 +200,37 @@ def _one_by_one(
     return at - len(group), b""
 
 
+def _first_event(pieces: list[bytes], at: int, reach: int, progress: _Progress) -> int | None:
+    """Take the event that begins with piece ``at``, as it is or mended; returns the piece after it.
+
+    Mending costs a hundred times what decoding does. Behind an event given up many pieces in a row
+    can be its inside, so that only short ones are mended there.
+    """
+    patient = reach if not progress.in_lost else min(reach, at + 2)
+    for attempt, last in ((_as_it_is, reach), (_one, patient)):
+        for end in range(at + 1, last + 1):
+            one = attempt(b"".join(pieces[at:end]))
+            if one is not None and not (progress.in_lost and "phase-missing" in one[1].notes):
+                progress.pieces.append(one)
+                progress.in_lost = False
+                return end
+    return None
+
+
+def _as_it_is(text: bytes) -> tuple[bytes, EventColumns] | None:
+    text = strip_comma(text)
+    try:
+        return (text, decode(text)) if text else None
+    except MalformedError:
+        return None
+
+
 def _one(text: bytes) -> tuple[bytes, EventColumns] | None:
     text = strip_comma(text)
     if not text:
         return None
     named = mend_name(text)
-    attempts = [(text, {}), mend_tokens(text)]
+    attempts: list[tuple[bytes, Mapping[str, int]]] = [(text, {}), mend_tokens(text)]
     if named is not None:
         mended, notes = mend_tokens(named)
         attempts.append((mended, {**notes, "repaired-quotes": 1}))
