@@ -10,11 +10,11 @@ from kinetoscope.capturing.plan import SHORT_PROGRAM_STEPS
 from kinetoscope.capturing.predict import Repeats, predict_repeats
 from kinetoscope.capturing.session import device_module
 
-__all__ = ["Lookahead"]
+__all__ = ["STEPS_LOOKED_AT", "Lookahead"]
 
 _Site = tuple[CodeType, int]
 #: by then the loops are known; walking the stack at every call is a cost that steps would show
-_STEPS_LOOKED_AT = 64
+STEPS_LOOKED_AT = 64
 
 
 class Lookahead:
@@ -37,8 +37,6 @@ class Lookahead:
 
     def look(self, frame: FrameType | None, step: int, *, began: bool) -> None:
         """A call is made in ``frame`` (torch's frames and ours on top); ``began``: it begins a step."""
-        if step >= _STEPS_LOOKED_AT:
-            return
         while frame is not None and self._is_skipped(frame.f_code):
             frame = frame.f_back
         if frame is None:

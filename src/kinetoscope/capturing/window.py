@@ -24,6 +24,7 @@ from kinetoscope.capturing import calibrate, environment
 from kinetoscope.capturing.compile_log import CompileLog
 from kinetoscope.capturing.directory import CaptureDirectory
 from kinetoscope.capturing.hooks import StepHooks
+from kinetoscope.capturing.lookahead import STEPS_LOOKED_AT
 from kinetoscope.capturing.options import RunOptions
 from kinetoscope.capturing.plan import Plan, RankAgreement
 from kinetoscope.capturing.session import (
@@ -152,7 +153,7 @@ class Window:
         if self._busy or self.phase in ("done", "waiting"):
             return
         began = self._clock.event(kind, key)
-        if self.phase == "warmup":
+        if self.phase == "warmup" and self._step < STEPS_LOOKED_AT:
             self._warmup.look(sys._getframe(1), self._step, began=began)
         if self._watchdog.past_deadline():
             self.limit_passed()
