@@ -7,7 +7,6 @@ from kinetoscope.analyses.log_recompiles import RecompileLimit, RecompileSite
 from kinetoscope.analyses.wording import counted, duration, listed, percent
 from kinetoscope.findings.facts import Facts
 from kinetoscope.findings.log_facts import LogFacts
-from kinetoscope.ingest.compile_log import CompileLog
 from kinetoscope.schema import Finding, Severity
 
 __all__ = ["ALL", "compile_time", "recompile", "recompile_limit"]

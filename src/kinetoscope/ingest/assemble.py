@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from kinetoscope.ingest.events import FLOW_DTYPES, INSTANT_DTYPES, SLICE_DTYPES, EventColumns, Table
 from kinetoscope.ingest.nesting import nest_lanes
+from kinetoscope.ingest.times import check_times, clip_impossible
 from kinetoscope.trace import (
     NONE,
     ArgsSource,
@@ -30,8 +31,6 @@ from kinetoscope.trace import (
     category_of,
 )
 
-#: a device event that runs further than this past the next start on its stream is corrupt
-_IMPOSSIBLE_NS = 1_000_000
 _LEGACY_CPU, _LEGACY_DEVICE = "CPU functions", "CUDA functions"
 
 
@@ -139,26 +138,14 @@ def build(raw: RawTables) -> Body:
     category = _categories(raw, legacy=bool(legacy))
     slices = raw.slices
     warnings: list[TraceWarning] = []
-    invalid = (slices["dur_ns"] < 0) | (
-        (category >= Category.KERNEL) & (slices["time_ns"] == 0) & (slices["dur_ns"] == 0)
-    )
-    if invalid.any():
-        slices["flags"] |= np.where(invalid, np.uint8(Flag.INVALID_TIME), np.uint8(0))
-        slices["dur_ns"] = np.where(invalid, 0, slices["dur_ns"])
-        warnings.append(
-            TraceWarning(
-                "invalid-times",
-                "events with a negative duration, or device events with time 0, are counted but not measured",
-                int(invalid.sum()),
-            )
-        )
-    origin = _origin(raw, category, invalid)
+    check_times(slices, category, warnings)
+    origin = _origin(raw, category, (slices["flags"] & Flag.INVALID_TIME) != 0)
     for table in (slices, raw.flows, raw.instants):
         table["time_ns"] = table["time_ns"] - origin
     order = _order(slices["track"], slices["time_ns"], slices["dur_ns"])
     columns = {name: slices.pop(name)[order] for name in list(slices)}
     category = category[order]
-    clipped = _clip_impossible(columns, category)
+    clipped = clip_impossible(columns, category)
     if clipped:
         warnings.append(
             TraceWarning(
@@ -269,27 +256,6 @@ def _order(track: npt.NDArray[Any], start_ns: Int64, dur_ns: Int64) -> npt.NDArr
         rows = order[at]
         order[at] = rows[np.lexsort((rows, -dur_ns[rows], start_ns[rows], track[rows]))]
     return order
-
-
-def _clip_impossible(columns: Table, category: npt.NDArray[np.uint8]) -> int:
-    """Cut device events that run far past the next start on their stream; returns how many."""
-    rows = np.flatnonzero((category >= Category.KERNEL) & ((columns["flags"] & Flag.INVALID_TIME) == 0))
-    if len(rows) < 2:
-        return 0
-    # A track is a stream only where kernels say so; without a stream nothing is serial.
-    stream = columns["stream"][rows]
-    start, end = columns["time_ns"][rows], columns["time_ns"][rows] + columns["dur_ns"][rows]
-    next_start = np.append(start[1:], 0)
-    same = np.append(
-        (columns["track"][rows][1:] == columns["track"][rows][:-1]) & (stream[1:] == stream[:-1]), False
-    )
-    bad = same & (end > next_start + _IMPOSSIBLE_NS)
-    if not bad.any():
-        return 0
-    chosen = rows[bad]
-    columns["dur_ns"][chosen] = next_start[bad] - start[bad]
-    columns["flags"][chosen] |= np.uint8(Flag.CLIPPED)
-    return int(bad.sum())
 
 
 def _metadata(

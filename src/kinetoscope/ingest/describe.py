@@ -20,11 +20,13 @@ _NOTES: Mapping[str, str] = {
     "repaired-number": "values that are not JSON (nan, inf, N/A) count as not given",
     "repaired-control-character": "control characters inside names or arguments were kept as escapes",
     "repaired-utf8": "bytes that are not UTF-8 were replaced in names or arguments",
+    "repaired-comma": "commas missing between entries were put in",
     "repaired-quotes": "names with quotes that are not escaped were read to where the event goes on",
     "event-lost": "events were too broken to read; no number here includes them",
     "header-damaged": "what the file says of devices and versions is broken, and was left out",
     "string-timestamp": "times are written as strings; they were read as numbers, to the last digit",
     "not-an-object": "entries among the events are no events, and were left out",
+    "unreadable-duration": "durations that are no numbers: these events are counted but not measured",
     "no-timestamp": "events without a readable time were left out",
     "phase-missing": "entries among the events do not say what they are (no ph), and were left out",
 }

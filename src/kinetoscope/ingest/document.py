@@ -138,6 +138,7 @@ def closings(text: bytes, *, is_array: bool) -> Iterator[tuple[bytes, Mapping[st
         yield b"", parse_trailer(stripped[1:], is_array=is_array)
         return
     borders = [match.end() for match in BORDER.finditer(text)]
+    seen: set[int] = set()  # several borders lead to one bracket, and one reading of it is enough
     for number, start in enumerate([*reversed(borders[-_CLOSING_BORDERS:]), 0]):
         tail = text[start:].decode("latin-1")
         at = _skip(tail, 0)
@@ -153,7 +154,8 @@ def closings(text: bytes, *, is_array: bool) -> Iterator[tuple[bytes, Mapping[st
             except (ValueError, RecursionError):  # a comma after the last event
                 break
             close = _skip(tail, end)
-        if tail[close : close + 1] == "]":
+        if tail[close : close + 1] == "]" and start + close not in seen:
+            seen.add(start + close)
             trailer = parse_trailer(text[start + close + 1 :], is_array=is_array)
             if trailer is not None or number < 2:
                 yield text[: start + end], trailer

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from operator import attrgetter
@@ -20,6 +20,8 @@ import numpy.typing as npt
 
 from kinetoscope.trace import NONE
 
+#: no clock has run for so long: more than 17 digits of microseconds
+_LONGEST_US = 10**17 - 1
 #: doubles of this size and more cannot tell nanoseconds apart
 _DOUBLE_LIMIT_US = float(2**43)
 
@@ -120,11 +122,12 @@ def typed(document: bytes) -> Decoded:
         integers = _INTEGER.decode(document)
     except msgspec.ValidationError:
         return _of_decimals(_DECIMAL.decode(document))
-    return Decoded(
-        integers,
-        np.fromiter(map(_TS, integers), np.int64, len(integers)) * 1000,
-        np.fromiter(map(_DUR, integers), np.int64, len(integers)) * 1000,
-    )
+    return Decoded(integers, _integers_to_ns(integers, _TS), _integers_to_ns(integers, _DUR))
+
+
+def _integers_to_ns(events: list[Any], field: Callable[[Any], int]) -> npt.NDArray[np.int64]:
+    us = np.fromiter(map(field, events), np.int64, len(events))
+    return np.where(np.abs(us) > _LONGEST_US, NONE, us * 1000)
 
 
 def _doubles_to_ns(us: npt.NDArray[np.float64]) -> npt.NDArray[np.int64] | None:
@@ -156,7 +159,7 @@ def _of_decimals(events: list[_DecimalEvent]) -> Decoded:
 
 
 def _decimal_ns(us: Decimal | None) -> int:
-    if us is None:
+    if us is None or abs(us) > _LONGEST_US:
         return NONE
     try:
         # Half to even, as doubles are rounded. Beyond int64 (17 digits of microseconds) all forms wrap
@@ -204,9 +207,19 @@ def _coerce_event(value: Mapping[str, Any], notes: dict[str, int]) -> _DecimalEv
         tid=_id(value.get("tid")),
         id=_id(value.get("id", 0)),
         ts=_decimal(value.get("ts")),
-        dur=_decimal(value.get("dur")) or Decimal(0),
+        dur=_duration(value, notes),
         args=_coerce_args(args) if isinstance(args, dict) else None,
     )
+
+
+def _duration(value: Mapping[str, Any], notes: dict[str, int]) -> Decimal:
+    """The duration; a negative one, which is never measured, where it cannot be read."""
+    found = _decimal(value.get("dur", 0))
+    if found is None:
+        if value.get("ph") == "X":
+            notes["unreadable-duration"] = notes.get("unreadable-duration", 0) + 1
+        return Decimal(-1)
+    return found
 
 
 def _coerce_args(args: Mapping[str, Any]) -> Args:

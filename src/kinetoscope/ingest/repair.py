@@ -20,7 +20,7 @@ from kinetoscope.ingest.forms import MalformedError
 
 #: strings whole, then whatever bare word JSON does not know
 _TOKENS = re.compile(
-    rb'"(?:[^"\\]|\\.)*"|(?<![\w.])(?:[-+]?(?:nan|inf(?:inity)?)(?:\([\w]*\))?|N/A|n/a|None|True|False|undefined)(?![\w.])',
+    rb'"(?:[^"\\]|\\.)*"|\}\s*(?=\{)|(?<![\w.])(?:[-+]?(?:nan|inf(?:inity)?)(?:\([\w]*\))?|N/A|n/a|None|True|False|undefined)(?![\w.])',
     re.DOTALL | re.IGNORECASE,
 )
 _ESCAPES = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\', re.DOTALL)
@@ -32,6 +32,7 @@ _SURROGATE_PAIR = re.compile(
 _NAME = re.compile(rb'"(name|cat)"\s*:\s*"')
 _NAME_END = re.compile(rb'"\s*(?:,\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*:|\}\s*$)')
 _DECODER = json.JSONDecoder(strict=False)
+_OWN_KEY = re.compile(rb'"(?:ph|cat|pid|tid|ts|dur|args|External id|correlation)"\s*:')
 #: how many borders an event may span before it is given up
 _LONGEST_EVENT_BORDERS = 8
 _COARSE_BYTES = 1 << 16
@@ -112,6 +113,9 @@ def mend_tokens(text: bytes) -> tuple[bytes, Mapping[str, int]]:
 
     def token(match: re.Match[bytes]) -> bytes:
         found = match.group()
+        if found.startswith(b"}"):
+            note("repaired-comma")
+            return b"},"
         if not found.startswith(b'"'):
             note("repaired-number")
             return b"null"
@@ -134,6 +138,8 @@ def mend_name(event: bytes) -> bytes | None:
         if end is None:
             return None
         inner = mended[start.end() : end.start()]
+        if _OWN_KEY.search(inner):
+            return None  # the rest of another event: what lies between them is gone
         escaped = re.sub(rb'(?<!\\)((?:\\\\)*)"', rb'\1\\"', inner)
         changed = changed or escaped != inner
         mended = mended[: start.end()] + escaped + mended[end.start() :]
