@@ -138,7 +138,7 @@ def test_r11_legacy_export(report: Any) -> None:
     r = report("R11_legacy_autograd_list.json")
     assert "legacy-format" in warned(r)
     assert us(device(r)["busy_ns"]) == 30.0
-    assert r["compiled"]["verdict"] != "yes"
+    assert r["compiled"]["verdict"] == "unknown"
     assert r["launches"]["launch_calls"] == 0
 
 
@@ -382,6 +382,11 @@ def test_r54_annotations_of_an_inference_server(report: Any) -> None:
     assert r["kernels"]["count"] == 4
     assert us(device(r)["busy_ns"]) == 200.0
     assert (r["steps"]["source"], r["steps"]["count"]) == ("annotation", 2)
+    offered = next(w["message"] for w in r["trace"]["warnings"] if w["code"] == "annotations")
+    assert "4 user annotations" in offered
+    assert "step[EXTEND bs=1 toks=512] (1 x 400 us)" in offered
+    assert "step[DECODE bs=16] (2 x 100 us)" in offered
+    assert "(1 x 100 us)" in offered
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in CASES.iterdir()))
@@ -395,3 +400,25 @@ def test_every_case_renders(capsys: pytest.CaptureFixture[str], name: str, argum
     assert out.strip()
     if not arguments:
         assert max(len(line) for line in out.splitlines()) <= 80
+
+
+def test_one_file_twice_is_no_pair_of_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(CASES / "R24_rank0.json")
+    status, out, _ = run(capsys, "--format", "json", path, path)
+    assert status == 0
+    for rank in json.loads(out)["ranks"]:
+        assert warned(rank)["rank-twice"] == 2
+
+
+def test_inputs_that_do_not_know_their_rank(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(
+        capsys, "--format", "json", str(CASES / "R17_zero_duration.json"), str(CASES / "R32_gpu_only.json")
+    )
+    assert status == 0
+    assert [warned(rank)["rank-unknown"] for rank in json.loads(out)["ranks"]] == [2, 2]
+
+
+def test_r32_text_does_not_count_what_was_not_recorded(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, str(CASES / "R32_gpu_only.json"))
+    assert "launch calls were not recorded" in out
+    assert "0 launch calls" not in out

@@ -5,6 +5,7 @@ The module is called ``reporting`` because ``kinetoscope.report`` is the functio
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -52,7 +53,27 @@ def analyse(
         return reports[0]
     # by rank; those that do not know theirs after those that do, in the order given
     reports.sort(key=lambda report: (report.trace.rank is None, report.trace.rank or 0))
+    reports = _doubting_ranks(reports)
     return replace(reports[0], ranks=reports)
+
+
+def _doubting_ranks(reports: list[Report]) -> list[Report]:
+    """The reports, with a warning in those that may not be ranks of one job."""
+    times = Counter(report.trace.rank for report in reports)
+
+    def doubting(report: Report) -> Report:
+        rank = report.trace.rank
+        if times[rank] < 2:
+            return report
+        if rank is None:
+            message = "several of the inputs do not say their rank: they may not be ranks of one job"
+            note = WarningNote(code="rank-unknown", message=message, count=times[rank])
+        else:
+            message = f"several of the inputs say that they are rank {rank}: they are not ranks of one run"
+            note = WarningNote(code="rank-twice", message=message, count=times[rank])
+        return replace(report, trace=replace(report.trace, warnings=[*report.trace.warnings, note]))
+
+    return [doubting(report) for report in reports]
 
 
 def _report_of_input(
@@ -105,6 +126,8 @@ def facts_of(
 
 def _report(facts: Facts, window: Window | None, warnings: Sequence[TraceWarning]) -> Report:
     links = facts.links
+    named = analyses.user_annotations(links) if window is None else None
+    warnings = [*warnings, *([named] if named is not None else [])]
     report = Report(
         trace=summary(links.trace, window, warnings),
         steps=analyses.steps(links),

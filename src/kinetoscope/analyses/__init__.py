@@ -12,6 +12,7 @@ from kinetoscope.analyses.memory import memory
 from kinetoscope.analyses.recompiles import recompiles
 from kinetoscope.analyses.regions import regions
 from kinetoscope.analyses.steps import steps
+from kinetoscope.analyses.user_annotations import user_annotations
 
 __all__ = [
     "autograd",
@@ -24,4 +25,5 @@ __all__ = [
     "recompiles",
     "regions",
     "steps",
+    "user_annotations",
 ]

@@ -29,6 +29,11 @@ class CompiledCode:
     links: Links
     work: Work
 
+    @property
+    def is_legacy(self) -> bool:
+        """Whether the file is of a format that cannot show compiled code."""
+        return any(warning.code == "legacy-format" for warning in self.links.trace.warnings)
+
     @cached_property
     def has_cpu_rows(self) -> bool:
         """Whether the CPU's side was recorded: operators or annotations, not only calls of the runtime."""
@@ -166,7 +171,7 @@ def verdict(
 
 
 def _answer(code: CompiledCode, log_tells_eager: bool) -> Verdict:
-    if not code.has_cpu_rows:
+    if not code.has_cpu_rows or (code.is_legacy and not code.ran):
         return "unknown"
     if not code.ran:
         return "no"
@@ -180,7 +185,9 @@ def _evidence(
     code: CompiledCode, answer: Verdict, skipped: Sequence[str], limited: Sequence[str]
 ) -> list[str]:
     found = [*_seen(code)]
-    if answer == "unknown":
+    if answer == "unknown" and code.is_legacy:
+        found.insert(0, "This old format of torch.autograd.profiler records no compiled regions.")
+    elif answer == "unknown":
         found.insert(0, "The trace has no CPU operators, so it does not show what launched the work.")
     if answer == "no":
         found.append("There is no compiled region, no compiled graph and no kernel that Inductor generated.")

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from kinetoscope.analyses.breaks import Boundaries, Nesting, boundaries, graph_breaks
 from kinetoscope.analyses.kernels import kernels
 from kinetoscope.analyses.origins import Work, find_work
+from kinetoscope.analyses.steps import steps
 from kinetoscope.analyses.verdict import CompiledCode, verdict
 from kinetoscope.analyses.wording import duration, percent
 from kinetoscope.link import Links
-from kinetoscope.link.intervals import union_ns
 from kinetoscope.schema import Compiled, Evidence, Finding, FindingCode, GraphBreaks, Kernels, Severity
 from kinetoscope.trace import Bool, Int64, Trace
 
@@ -61,9 +61,8 @@ class Facts:
 
     @cached_property
     def step_ns(self) -> int | None:
-        """Mean length of a step."""
-        steps = self.links.steps
-        return round(union_ns(steps.start_ns, steps.end_ns) / len(steps)) if len(steps) else None
+        """Median length of a step, as the report states it."""
+        return steps(self.links).median_ns
 
     @cached_property
     def nesting(self) -> Nesting:

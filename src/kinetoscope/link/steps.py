@@ -190,6 +190,14 @@ def _ends_of_profiler_steps(trace: Trace, rows: Int64) -> Int64:
     return np.where(followed, ends, np.minimum(trace.columns.end_ns[rows], ends))
 
 
+def own_annotations(trace: Trace, marks: UInt32) -> Int64:
+    """Rows of the annotations that the program made itself; those of PyTorch are left out."""
+    c = trace.columns
+    wanted = trace.names.where(lambda name: _NOT_A_STEP.match(name) is None)
+    wanted &= (marks & np.uint32(Mark.PHASE | Mark.PHASE_DATA | Mark.GRAPH)) == 0
+    return np.flatnonzero((c.category == Category.USER_ANNOTATION) & wanted[c.name] & c.is_valid)
+
+
 def _repeating_annotation(trace: Trace, marks: UInt32, launches: Launches) -> Int64:
     """Rows of the annotation that looks most like a step, or none.
 
@@ -199,9 +207,7 @@ def _repeating_annotation(trace: Trace, marks: UInt32, launches: Launches) -> In
     backward), the first. Names that differ only in their numbers can be one annotation.
     """
     c = trace.columns
-    wanted = trace.names.where(lambda name: _NOT_A_STEP.match(name) is None)
-    wanted &= (marks & np.uint32(Mark.PHASE | Mark.PHASE_DATA | Mark.GRAPH)) == 0
-    rows = np.flatnonzero((c.category == Category.USER_ANNOTATION) & wanted[c.name] & c.is_valid)
+    rows = own_annotations(trace, marks)
     if len(rows) < 2:
         return rows[:0]
     names, which = np.unique(c.name[rows], return_inverse=True)

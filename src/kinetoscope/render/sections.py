@@ -67,6 +67,7 @@ def _regions(report: Report) -> Section | None:
         return None
     tree = region_tree(report.regions)
     shown = [region for _, region in tree[:_ROWS]]
+    device = words.device(report)
     table = Table(
         (
             names(
@@ -79,12 +80,13 @@ def _regions(report: Report) -> Section | None:
             counts("Calls", [region.calls for region in shown]),
             times("Total", [region.total_ns for region in shown]),
             times("Self", [region.self_ns for region in shown], optional=1),
-            times(words.device(report), [region.device_ns for region in shown]),
+            *((times(device, [region.device_ns for region in shown]),) if report.device_time else ()),
         ),
         more(len(shown), len(tree), "regions"),
     )
-    device = words.device(report)
-    line = f"CPU time of each region; {device}: the work launched while it was the innermost"
+    line = "CPU time of each region"
+    if report.device_time:
+        line += f"; {device}: the work launched while it was the innermost"
     return Section("Compiled regions", (line,), (table,))
 
 
@@ -222,7 +224,9 @@ def _launches(report: Report) -> Section | None:
     if not (launches.launch_calls or launches.device_events):
         return None
     calls = units.counted(launches.launch_calls, "launch call")
-    if report.steps.count:
+    if not launches.launch_calls and launches.launch_ns is None:
+        calls = "launch calls were not recorded"
+    elif report.steps.count:
         calls += f" ({launches.launch_calls / report.steps.count:,.0f} a step)"
     if launches.launch_ns is not None:
         calls += f", {units.duration(launches.launch_ns)} of CPU time"
