@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 
-from kinetoscope.errors import InputError, KinetoscopeError
+from kinetoscope.errors import InputError, KinetoscopeError, UsageError
 from kinetoscope.ingest.assemble import freeze
 from kinetoscope.ingest.containers import Source, find_sources
 from kinetoscope.ingest.describe import describe
@@ -19,12 +20,17 @@ __all__ = ["Source", "find_sources", "load", "load_source"]
 _STORE_FROM_BYTES = 1 << 20
 
 
-def load(path: str, *, progress: Progress | None = None, use_store: bool = True) -> Trace:
+def load(path: str | os.PathLike[str], *, progress: Progress | None = None, use_store: bool = True) -> Trace:
     """The one trace at ``path``.
 
     Raises:
         InputError: it cannot be read, or holds several traces.
+        UsageError: it is no path.
     """
+    try:
+        path = os.fsdecode(path)
+    except TypeError:
+        raise UsageError(f"a path is needed, not {type(path).__name__}") from None
     sources = find_sources(path)
     if len(sources) > 1:
         names = ", ".join(shown(source.member or source.label) for source in sources[:4])

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kinetoscope.errors import NotATraceError
+from kinetoscope.errors import EmptyTraceError, NotATraceError
 
 #: between two events; the cut goes after the comma
 BORDER = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s|tts)"\s*:)')
@@ -25,6 +25,7 @@ _KEY = re.compile(r'"((?:[^"\\]|\\.)*)"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 #: borders that a trailer may hold
 _CLOSING_BORDERS = 100
+_HEADER_KEYS = re.compile(rb'"(?:schemaVersion|deviceProperties|distributedInfo)"')
 _BOM = b"\xef\xbb\xbf"
 _DECODER = json.JSONDecoder(strict=False)
 
@@ -49,6 +50,7 @@ def find_events(prefix: bytes, *, whole: bool) -> Opening:
     Raises:
         NeedMoreError: not found yet, and more can be read (``whole`` is False).
         NotATraceError: this is not a trace.
+        EmptyTraceError: it is the header of one, cut before the events.
     """
     skip = len(_BOM) if prefix.startswith(_BOM) else 0
     lead = prefix[skip:].lstrip(b" \t\r\n")
@@ -71,6 +73,11 @@ def find_events(prefix: bytes, *, whole: bool) -> Opening:
         return Opening(match.end(), {}, True, False)
     if not whole:
         raise NeedMoreError
+    if not prefix.rstrip(b" \t\r\n\0").endswith((b"}", b"]")) and _HEADER_KEYS.search(prefix):
+        raise EmptyTraceError(
+            "the trace ends inside its header, before its first event; "
+            "was the program killed while writing it?"
+        )
     raise NotATraceError(_what_else(prefix))
 
 
@@ -174,10 +181,15 @@ def _what_else(prefix: bytes) -> str:
             "not a profiler trace but an execution trace (ExecutionTraceObserver, Chakra): it has no "
             "'traceEvents'; export the profile with prof.export_chrome_trace()"
         )
-    keys = [k.decode("utf-8", "replace") for k in re.findall(rb'"([A-Za-z_][\w ]{0,30})"\s*:', head)[:6]]
-    named = ", ".join(keys) if keys else "none"
-    return f"not a trace: JSON without 'traceEvents' (keys found: {named})"
+    value = _value(prefix)
+    if isinstance(value, dict):
+        if "traceEvents" in value:
+            return "not a trace: its 'traceEvents' is not an array"
+        named = ", ".join(str(key)[:30] for key in list(value)[:6]) or "none"
+        return f"not a trace: JSON without 'traceEvents' (its keys: {named})"
+    return "not a trace: it begins like JSON, is none, and has no 'traceEvents'"
 
 
 def _shown(data: bytes) -> str:
-    return "0x" + data[:8].hex() if any(b < 32 or b > 126 for b in data) else repr(data.decode("ascii"))
+    printable = all(32 <= b <= 126 or b in b"\t\r\n" for b in data)
+    return repr(data.decode("ascii")) if printable else "0x" + data[:8].hex()

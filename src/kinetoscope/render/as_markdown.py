@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kinetoscope.render import headline, md, ranks, units
 from kinetoscope.render.escape import clean
-from kinetoscope.render.page import MORE, Section, Table, shorten
+from kinetoscope.render.page import MORE, Section, Table, shorten, whole_sentences
 from kinetoscope.render.sections import sections
 from kinetoscope.render.strings import map_strings
 from kinetoscope.schema import Finding, Report
@@ -27,7 +27,7 @@ class _Size:
 
 
 _FULL = _Size(findings=50, rows=200, sentence=2_000, name=200, warnings=100)
-_BRIEF = _Size(findings=5, rows=8, sentence=240, name=80, warnings=3)
+_BRIEF = _Size(findings=5, rows=8, sentence=420, name=80, warnings=3)
 
 
 def render(report: Report, *, brief: bool) -> str:
@@ -126,9 +126,9 @@ def _finding(finding: Finding, number: str, size: _Size) -> list[str]:
         facts.append(f"saves {best} a step ({low} to {high})")
     lines = [f"### {number}{md.words(shorten(finding.title, size.sentence))}", "", " · ".join(facts)]
     if finding.detail:
-        lines += ["", md.words(shorten(finding.detail, size.sentence))]
+        lines += ["", md.words(whole_sentences(finding.detail, size.sentence))]
     if finding.fix:
-        lines += ["", f"**Fix**: {md.words(shorten(finding.fix, size.sentence))}"]
+        lines += ["", f"**Fix**: {md.words(whole_sentences(finding.fix, size.sentence))}"]
     if finding.evidence:
         first = finding.evidence[0]
         others = f" and {units.count(len(finding.evidence) - 1)} more" if len(finding.evidence) > 1 else ""

@@ -7,6 +7,7 @@ in which nothing is known is left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -125,6 +126,22 @@ def shorten(text: str, limit: int, width: Callable[[str], int] = len) -> str:
     tail = (limit - 1) // 4
     end = _take(reversed(text[-4 * limit :]), tail, width)[::-1] if tail else ""
     return _take(iter(text), limit - 1 - tail, width) + "…" + end
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)")
+
+
+def whole_sentences(text: str, limit: int) -> str:
+    """As many whole sentences of ``text`` as fit ``limit`` characters; of the first at least a part."""
+    if len(text) <= limit:
+        return text
+    kept = ""
+    for sentence in _SENTENCE_END.split(text):
+        longer = f"{kept} {sentence}" if kept else sentence
+        if len(longer) > limit:
+            break
+        kept = longer
+    return kept or shorten(text, limit)
 
 
 def shorten_apart(texts: Sequence[str], limit: int, width: Callable[[str], int] = len) -> list[str]:
