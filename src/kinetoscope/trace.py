@@ -270,10 +270,6 @@ class Strings(Sequence[str]):
         """Which strings hold, as a bool array to be indexed with a column of numbers."""
         return np.fromiter((bool(predicate(s)) for s in self._values), np.bool_, len(self._values))
 
-    def lookup(self, function: Callable[[str], int], dtype: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
-        """``function`` of each string, as an array to be indexed with a column of numbers."""
-        return np.fromiter((function(s) for s in self._values), dtype, len(self._values))
-
 
 @dataclass(frozen=True)
 class TraceWarning:
