@@ -372,7 +372,8 @@ def test_ascii_page() -> None:
 
 
 @given(name=hostile.names, width=st.integers(40, 130), color=st.booleans())
-@example(name="\u1b35", width=40, color=False)  # a vowel sign of one cell for some, of none for others
+@example(name="\u1b35", width=40, color=False)  # vowel signs of one cell for some, of none for others
+@example(name="\u1b36", width=40, color=False)
 @settings(max_examples=40, deadline=None)
 def test_no_name_can_break_the_text(name: str, width: int, color: bool) -> None:
     shown = text(samples.with_name(name), width, color)

@@ -34,8 +34,8 @@ def clean(text: str, *, ascii_only: bool = False) -> str:
     for char in unicodedata.normalize("NFC", text):
         marks = marks + 1 if unicodedata.combining(char) else 0
         seen = char.isprintable() and marks <= _MARKS_TOGETHER and not _UNSEEN.match(char)
-        # a vowel sign that takes room, or a mark around a letter: terminals disagree how wide
-        seen = seen and unicodedata.category(char) not in ("Mc", "Me")
+        # vowel signs, and marks that are no accents on a letter: terminals disagree how wide they are
+        seen = seen and not (unicodedata.category(char).startswith("M") and not unicodedata.combining(char))
         shown.append(char if seen else _escape(char))
     return "".join(shown)
 
