@@ -29,10 +29,6 @@ from kinetoscope.trace import Bool, Category, Flag, Int64, UInt8
 
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 KINDS: tuple[Kind, ...] = get_args(Kind)
-#: origins of work that compiled code made or asked for
-COMPILED: frozenset[Origin] = frozenset(
-    ("inductor_triton", "inductor_cpp", "compiled_extern", "compiled_fallback")
-)
 #: slices that stand for compiled code or for torch's own machinery, not for an operator
 STRUCTURE = (
     Mark.REGION

@@ -73,10 +73,6 @@ class StepClock:
         """Keep the meaning of a step from now on: measuring has begun."""
         self._frozen = True
 
-    def thaw(self) -> None:
-        """Let the meaning of a step change again."""
-        self._frozen = False
-
     def event(self, kind: EventKind, key: int) -> bool:
         """Whether this event begins a step; ``key`` tells callables (or optimizers) apart."""
         if kind == "optimizer":

@@ -127,14 +127,6 @@ class LogLinks:
         owners = self.log.compilations_for_key(key)
         return self.number_of[id(owners[0])] if len(owners) == 1 else -1
 
-    @cached_property
-    def calls_by_id(self) -> dict[str, int]:
-        """Calls in the trace of each compile id that the log knows."""
-        calls = self.links.regions.calls
-        known = calls.label[self.of_region_call >= 0]
-        counts = np.bincount(known, minlength=len(calls.labels)).tolist()
-        return dict(zip(calls.labels, counts, strict=True))
-
     def compilation(self, number: int) -> Compilation | None:
         """The compilation of an index; None of -1."""
         return self.log.compilations[number] if number >= 0 else None

@@ -143,11 +143,6 @@ class Regions:
         return self._at_launch(self.graphs)
 
     @cached_property
-    def forward_of_device(self) -> Int64:
-        """[d] index of the CompiledFunction around the launch, or -1."""
-        return self._at_launch(self.forwards)
-
-    @cached_property
     def backward_of_device(self) -> Int64:
         """[d] index of the CompiledFunctionBackward around the launch, or -1."""
         return self._at_launch(self.backwards)
