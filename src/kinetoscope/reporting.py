@@ -100,7 +100,24 @@ def report_of(
     Raises:
         UsageError: the window is not in the trace.
     """
-    links = link(trace)
+    return report_and_facts(link(trace), window=window, log=log, capture=capture, warnings=warnings)[0]
+
+
+def report_and_facts(
+    links: Links,
+    *,
+    window: WindowSpec | None = None,
+    log: CompileLog | None = None,
+    capture: Capture | None = None,
+    warnings: Sequence[TraceWarning] = (),
+) -> tuple[Report, Facts]:
+    """`report_of` a trace that is linked, and the facts behind it, so that nothing is found twice.
+
+    Without a window the facts are of these very ``links``, else of the part's own.
+
+    Raises:
+        UsageError: the window is not in the trace.
+    """
     chosen: Window | None = None
     if window is not None:
         links, chosen = windowed(links, window)
@@ -111,7 +128,7 @@ def report_of(
     with ThreadPoolExecutor(1, thread_name_prefix="kinetoscope-idle") as beside:
         idle = beside.submit(analyses.idle, links)
         facts, warnings = facts_of(links, log, capture, warnings)
-        return _report(facts, chosen, warnings, idle)
+        return _report(facts, chosen, warnings, idle), facts
 
 
 def facts_of(
