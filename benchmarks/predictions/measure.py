@@ -1,0 +1,217 @@
+"""Measure every pair on this machine: truths in processes without a profiler, and a capture of each *before*.
+
+Usage: python benchmarks/predictions/measure.py OUT [--repeats 3] [--only PAIR ...] [--no-captures] [--no-truths]
+
+Needs a GPU, torch and the standard library. A truth comes from a process that was forked from one which
+had only imported torch, so that no profiler ever ran in it; sides alternate. All processes of a batch start
+side by side and are then timed one by one. Writes OUT/truths.json and OUT/<pair>/ (capture directories
+made by `kinetoscope run`), and says on stderr which programs failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+_SOURCE = _HERE.parents[1] / "src"
+_START_S, _RUN_S = 150.0, 60.0
+# `program.py` passes its gate after 8 steps; 20 more settle it.
+_RUN_OPTIONS = ("--no-report", "--warmup", "28", "--steps", "20")
+
+
+@dataclass
+class Job:
+    """A process that waits at its gate: what it writes, and how to see whether it lives."""
+
+    name: str
+    gate: Path
+    log: Path
+    poll: Callable[[], int | None]
+    kill: Callable[[], None]
+
+    def is_ready(self, until: float) -> bool:
+        """Whether it stands at its gate, by this time at the latest."""
+        while not self.gate.with_name(self.gate.name + ".ready").exists():
+            if self.poll() is not None or time.monotonic() > until:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def go(self) -> bool:
+        """Let it through and wait for its end; whether it ended well."""
+        self.gate.with_name(self.gate.name + ".go").touch()
+        until = time.monotonic() + _RUN_S
+        while (status := self.poll()) is None:
+            if time.monotonic() > until:
+                self.kill()
+                return False
+            time.sleep(0.01)
+        return status == 0
+
+    def complain(self) -> None:
+        """What it said last."""
+        said = self.log.read_text(errors="replace").strip().splitlines()[-12:] if self.log.exists() else []
+        print(f"FAILED {self.name} (status {self.poll()}):", *said, sep="\n  ", file=sys.stderr, flush=True)
+        self.kill()
+
+
+def _forked(name: str, folder: Path, arguments: Sequence[str]) -> Job:
+    gate, log = folder / name, folder / f"{name}.log"
+    gate.with_name(gate.name + ".ready").unlink(missing_ok=True)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(target, 1)
+            os.dup2(target, 2)
+            import program
+
+            program.main([*arguments, "--gate", str(gate)])
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    ended: list[int] = []
+
+    def poll() -> int | None:
+        if not ended:
+            found, status = os.waitpid(child, os.WNOHANG)
+            if found:
+                ended.append(os.waitstatus_to_exitcode(status))
+        return ended[0] if ended else None
+
+    def kill() -> None:
+        if poll() is None:
+            os.kill(child, signal.SIGKILL)
+
+    return Job(name, gate, log, poll, kill)
+
+
+def _captured(pair: str, folder: Path) -> Job:
+    gate, log = folder / f"capture-{pair}", folder / f"capture-{pair}.log"
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "kinetoscope", "run", *_RUN_OPTIONS, "-o", str(folder / pair)),
+                *(str(_HERE / "program.py"), pair, "before", "--gate", str(gate)),
+            ],
+            env={
+                **os.environ,
+                "PYTHONPATH": str(_SOURCE),
+                "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache-captures"),
+            },
+            stdout=stream,
+            stderr=stream,
+        )
+    return Job(pair, gate, log, process.poll, process.kill)
+
+
+def _run(jobs: Sequence[Job], on_done: Callable[[Job], None]) -> None:
+    """Wait until all are ready, then let them through one by one."""
+    until = time.monotonic() + _START_S
+    ready = [job for job in jobs if job.is_ready(until) or job.complain()]
+    for job in ready:
+        if job.go():
+            on_done(job)
+        else:
+            job.complain()
+
+
+_BEGAN = time.perf_counter()
+
+
+def _say(text: str) -> None:
+    print(f"{time.perf_counter() - _BEGAN:6.1f} s  {text}", file=sys.stderr, flush=True)
+
+
+def measure_truths(folder: Path, names: Sequence[str], repeats: int, batch: int) -> None:
+    """Adds to OUT/truths.json: {pair: {side: [ms of each process]}}."""
+    truths: dict[str, dict[str, list[float]]] = {name: {"before": [], "after": []} for name in names}
+    spreads: dict[str, dict[str, list[list[float]]]] = {n: {"before": [], "after": []} for n in names}
+    for repeat in range(repeats):
+        for first in range(0, len(names), batch // 2):
+            jobs, where = [], {}
+            for name in names[first : first + batch // 2]:
+                for side in ("before", "after"):
+                    job_name = f"{name}-{side}-{repeat}"
+                    times = folder / f"{job_name}.json"
+                    where[job_name] = (name, side, times)
+                    jobs.append(_forked(job_name, folder, [name, side, "--times", str(times)]))
+
+            def done(job: Job, where: dict[str, tuple[str, str, Path]] = where) -> None:
+                name, side, times = where[job.name]
+                found = json.loads(times.read_text())
+                truths[name][side].append(found["median_ms"])
+                spreads[name][side].append(found["ms"])
+
+            _run(jobs, done)
+            _say(f"truths: round {repeat + 1} of {repeats}, {min(first + batch // 2, len(names))} pairs")
+            result = {"ms": truths, "rounds": spreads, "machine": _machine()}
+            (folder / "truths.json").write_text(json.dumps(result))
+
+
+def _machine() -> dict[str, str]:
+    import torch
+
+    known = {"torch": torch.__version__, "python": sys.version.split()[0]}
+    command = shutil.which("nvidia-smi")
+    if command is not None:
+        asked = "--query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu"
+        said = subprocess.run(
+            [command, asked, "--format=csv,noheader"], capture_output=True, text=True, check=False
+        )
+        known["device"] = said.stdout.strip()
+    return known
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--batch", type=int, default=30)
+    parser.add_argument("--no-captures", action="store_true")
+    parser.add_argument("--no-truths", action="store_true")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    folder = options.out.resolve()
+    # one process compiles alone: pools of compiling processes would fill the machine
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder / "cache"))
+    sys.path.insert(0, str(_HERE))
+    os.environ["PYTHONPATH"] = str(_HERE)
+    # asks for the device without initialising it: an initialised one does not survive a fork
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    import torch._dynamo
+    import torch._inductor.compile_fx
+    from pairs import PAIRS
+
+    names = options.only or list(PAIRS)
+    if not options.no_captures:
+        jobs = [_captured(name, folder) for name in names]
+        _run(jobs, lambda job: _say(f"captured {job.name}"))
+        shutil.rmtree(folder / "cache-captures", ignore_errors=True)
+    if not options.no_truths:
+        if torch.cuda.is_initialized():
+            raise SystemExit("the device was initialised by an import: processes cannot be forked from this")
+        measure_truths(folder, names, options.repeats, options.batch)
+
+
+if __name__ == "__main__":
+    main()
