@@ -16,12 +16,10 @@ from kinetoscope.analyses.idle_causes import describe, pieces_of_gaps
 from kinetoscope.analyses.idle_causes_names import CAUSES
 from kinetoscope.link import Links
 from kinetoscope.schema import CauseShare, Gap, Idle
-from kinetoscope.trace import Int64
+from kinetoscope.trace import Int64, UInt8
 
 #: how many gaps ``longest`` lists
 LONGEST = 20
-#: gaps whose causes are summed at once
-_AT_ONCE = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,16 +48,17 @@ class Gaps:
 
 @dataclass(frozen=True, eq=False)
 class Causes:
-    """What caused each gap: a number into ``names``, and a word about it for those asked.
+    """What caused the gaps.
 
-    Where gaps have several causes, ``of_gap`` is the one of most time, and ``totals`` holds for each
-    cause its time in ns over all gaps and the number of gaps that it has a part in.
+    ``of_gap`` gives for the number of a gap the cause of most of its time, a number into ``names``, and
+    a word about it. ``total_ns`` holds for each cause its time over all gaps, ``gaps`` the number of gaps
+    that it has a part in.
     """
 
     names: tuple[str, ...]
-    of_gap: Int64
-    details: Callable[[int], str | None] = lambda gap: None
-    totals: tuple[Int64, Int64] | None = None
+    of_gap: Callable[[int], tuple[int, str | None]]
+    total_ns: Int64
+    gaps: Int64
 
 
 #: tells the causes of gaps
@@ -68,7 +67,8 @@ Explain = Callable[[Links, Gaps], Causes]
 
 def unexplained(links: Links, gaps: Gaps) -> Causes:
     """Nothing is known about any gap."""
-    return Causes(("unknown",), np.zeros(len(gaps), np.int64))
+    total = np.array([(gaps.end_ns - gaps.start_ns).sum()])
+    return Causes(("unknown",), lambda gap: (0, None), total, np.array([len(gaps)]))
 
 
 def find_gaps(links: Links) -> Gaps:
@@ -95,28 +95,29 @@ def by_thread(links: Links, gaps: Gaps) -> Causes:
     """What the thread that launched the work after each gap was doing: see `idle_causes`."""
     pieces = pieces_of_gaps(links, gaps.device, gaps.start_ns, gaps.end_ns, gaps.next_row)
     length = pieces.end_ns - pieces.start_ns
-    cause = pieces.cause.astype(np.int64)
     kinds = len(CAUSES)
-    of_gap = np.zeros(len(gaps), np.int64)
-    totals, counts = np.zeros(kinds, np.int64), np.zeros(kinds, np.int64)
-    for first in range(0, len(gaps), _AT_ONCE):
-        last = min(first + _AT_ONCE, len(gaps))
-        here = slice(*np.searchsorted(pieces.gap, [first, last]))
-        key = (pieces.gap[here] - first) * kinds + cause[here]
-        # sums of whole nanoseconds stay exact in a double up to 104 days
-        spent = np.bincount(key, weights=length[here], minlength=(last - first) * kinds)
-        spent = spent.reshape(last - first, kinds)
-        totals += spent.sum(axis=0).astype(np.int64)
-        counts += (spent > 0).sum(axis=0)
+    has_part = np.zeros((kinds, len(gaps)), np.bool_)
+    has_part[pieces.cause, pieces.gap] = True
+
+    def of_gap(number: int) -> tuple[int, str | None]:
+        here = slice(*np.searchsorted(pieces.gap, [number, number + 1]))
+        spent = _sums(pieces.cause[here], length[here], kinds)
         # the cause of most time; of equals the one that stands last in the list, the more special
-        of_gap[first:last] = kinds - 1 - np.argmax(spent[:, ::-1], axis=1)
+        cause = kinds - 1 - int(np.argmax(spent[::-1]))
+        longest = np.argmax(np.where(pieces.cause[here] == cause, length[here], -1))
+        return cause, describe(links, int(pieces.row[here][longest]))
 
-    def details(number: int) -> str | None:
-        at = np.arange(*np.searchsorted(pieces.gap, [number, number + 1]))
-        at = at[cause[at] == of_gap[number]]
-        return describe(links, int(pieces.row[at[np.argmax(length[at])]])) if len(at) else None
+    return Causes(
+        CAUSES,
+        of_gap,
+        _sums(pieces.cause, length, kinds),
+        np.count_nonzero(has_part, axis=1).astype(np.int64),
+    )
 
-    return Causes(CAUSES, of_gap, details, (totals, counts))
+
+def _sums(group: UInt8, length: Int64, groups: int) -> Int64:
+    # sums of whole nanoseconds stay exact in a double up to 104 days
+    return np.bincount(group, weights=length, minlength=groups).astype(np.int64)
 
 
 def idle(links: Links, explain: Explain = by_thread) -> Idle | None:
@@ -133,34 +134,29 @@ def idle(links: Links, explain: Explain = by_thread) -> Idle | None:
     causes = explain(links, gaps)
     length = gaps.end_ns - gaps.start_ns
     total = int(length.sum())
+    longest = [(number, *causes.of_gap(number)) for number in _longest(length, gaps.start_ns)]
     return Idle(
         total_ns=total,
         share=total / gaps.span_ns if gaps.span_ns else 0.0,
         gaps=len(gaps),
-        by_cause=_by_cause(causes, length, total),
+        by_cause=_by_cause(causes, total),
         longest=[
             Gap(
                 start_ns=int(gaps.start_ns[number]),
                 dur_ns=int(length[number]),
-                cause=causes.names[int(causes.of_gap[number])],
+                cause=causes.names[cause],
                 device=gaps.devices[int(gaps.device[number])],
-                detail=causes.details(number),
+                detail=detail,
             )
-            for number in _longest(length, gaps.start_ns)
+            for number, cause, detail in longest
         ],
     )
 
 
-def _by_cause(causes: Causes, length: Int64, total: int) -> list[CauseShare]:
-    if causes.totals is not None:
-        sums, count = causes.totals
-    else:
-        count = np.bincount(causes.of_gap, minlength=len(causes.names))
-        sums = np.zeros(len(causes.names), np.int64)
-        np.add.at(sums, causes.of_gap, length)
+def _by_cause(causes: Causes, total: int) -> list[CauseShare]:
     shares = [
         CauseShare(cause=name, total_ns=int(ns), share=int(ns) / total if total else 0.0, gaps=number)
-        for name, ns, number in zip(causes.names, sums.tolist(), count.tolist(), strict=True)
+        for name, ns, number in zip(causes.names, causes.total_ns.tolist(), causes.gaps.tolist(), strict=True)
         if number
     ]
     return sorted(shares, key=lambda share: (-share.total_ns, share.cause))

@@ -25,19 +25,18 @@ gap, and they sum to it exactly. In order of precedence:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import pairwise
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from kinetoscope.analyses.idle_causes_host import Line, host_states
 from kinetoscope.analyses.idle_causes_names import WAITS, Cause, State
+from kinetoscope.analyses.idle_pieces import Pieces, cut, inserted, one_after_another, ranges, refined
 from kinetoscope.analyses.origins import has_cpu_rows
 from kinetoscope.link import Links
 from kinetoscope.link.ancestors import nearest_around
 from kinetoscope.link.intervals import merged
-from kinetoscope.trace import Bool, Category, Int64, UInt8
+from kinetoscope.trace import Bool, Category, Int32, Int64, UInt8
 
 #: a wait shorter than this found the device done: the call itself takes as long
 _LEAST_WAIT_NS = 10_000
@@ -62,29 +61,6 @@ ORDINARY = np.isin(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Pieces:
-    """Parts of gaps, each with one cause, in order of gap and time.
-
-    ``gap`` indexes the gaps; ``row`` is the slice that names the cause, or -1.
-    """
-
-    gap: Int64
-    start_ns: Int64
-    end_ns: Int64
-    cause: UInt8
-    row: Int64
-
-    def __len__(self) -> int:
-        return len(self.gap)
-
-    def where(self, keep: Bool | Int64 | slice) -> Pieces:
-        """Some of the pieces."""
-        return Pieces(
-            self.gap[keep], self.start_ns[keep], self.end_ns[keep], self.cause[keep], self.row[keep]
-        )
-
-
 def pieces_of_gaps(
     links: Links, gap_device: Int64, start_ns: Int64, end_ns: Int64, next_row: Int64
 ) -> Pieces:
@@ -94,7 +70,7 @@ def pieces_of_gaps(
         start_ns,
         end_ns,
         np.full(len(start_ns), Cause.UNKNOWN, np.uint8),
-        np.full(len(start_ns), -1, np.int64),
+        np.full(len(start_ns), -1, np.int32),
     )
     if not len(start_ns) or not has_cpu_rows(links):
         return everything
@@ -105,19 +81,17 @@ def pieces_of_gaps(
         return everything
     call = launches.call_of[device]
     row = launches.launch_row[device]
-    returned = np.where(
-        call >= 0,
-        (launches.call_start_ns + launches.call_dur_ns)[np.maximum(call, 0)]
-        if len(launches.call_rows)
-        else 0,
-        c.end_ns[np.maximum(row, 0)],
-    )
-    handed = np.clip(returned, start_ns, end_ns)
-    after = _after_launch(links, device, start_ns, end_ns, returned, handed, linked)
+    returned = c.end_ns[np.maximum(row, 0)]
+    if len(launches.call_rows):
+        ends = launches.call_start_ns + launches.call_dur_ns
+        returned = np.where(call >= 0, ends[np.maximum(call, 0)], returned)
+    handed = np.minimum(np.maximum(returned, start_ns), end_ns)
     lines = launching_lines(links)
     host = _host(lines, launches.launch_track[device], start_ns, handed, linked)
-    parts = [part for part in (everything.where(~linked), after, host) if len(part)]
-    return _with_lost_lead(lines, _in_order(_joined(parts), gap_device), gap_device)
+    after = _after_launch(links, device, start_ns, end_ns, returned, handed, linked)
+    unlinked = np.flatnonzero(~linked)
+    parts = (host, *after, *([everything.where(unlinked)] if len(unlinked) else []))
+    return _with_lost_lead(lines, one_after_another(parts, len(start_ns)), gap_device)
 
 
 def _after_launch(
@@ -128,17 +102,17 @@ def _after_launch(
     returned: Int64,
     handed: Int64,
     linked: Bool,
-) -> Pieces:
+) -> tuple[Pieces, Pieces]:
     """What lies between the return of the launching call and the start of its work."""
-    cause = np.where(returned <= start_ns, Cause.QUEUED, Cause.LATENCY).astype(np.uint8)
+    cause = np.where(returned <= start_ns, np.uint8(Cause.QUEUED), np.uint8(Cause.LATENCY))
     cause[_behind_other_stream(links, device, start_ns)] = Cause.STREAM
     usual = np.minimum(handed + LONGEST_LATENCY_NS, end_ns)
-    row = links.launches.launch_row[device]
-    found = []
-    for begin, stop, why in ((handed, usual, cause), (usual, end_ns, np.full_like(cause, Cause.UNKNOWN))):
-        keep = np.flatnonzero(linked & (stop > begin))
-        found.append(Pieces(keep, begin[keep], stop[keep], why[keep], row[keep]))
-    return _joined(found)
+    row = links.launches.launch_row[device].astype(np.int32)
+    keep = np.flatnonzero(linked & (usual > handed))
+    soon = Pieces(keep, handed[keep], usual[keep], cause[keep], row[keep])
+    keep = np.flatnonzero(linked & (end_ns > usual))
+    unknown = np.full(len(keep), Cause.UNKNOWN, np.uint8)
+    return soon, Pieces(keep, usual[keep], end_ns[keep], unknown, row[keep])
 
 
 def _behind_other_stream(links: Links, device: Int64, start_ns: Int64) -> Bool:
@@ -170,17 +144,8 @@ def _behind_other_stream(links: Links, device: Int64, start_ns: Int64) -> Bool:
 
 
 def launching_lines(links: Links) -> dict[int, Line]:
-    """Lines of the threads that launch, those with most launches first.
-
-    Made once for one `Links` (several analyses ask for them), and forgotten with it.
-    """
-    found = _LINES.get(links)
-    if found is None:
-        found = _LINES[links] = _find_lines(links)
-    return found
-
-
-_LINES: WeakKeyDictionary[Links, dict[int, Line]] = WeakKeyDictionary()
+    """Lines of the threads that launch, those with most launches first."""
+    return links.once(_find_lines)
 
 
 def _find_lines(links: Links) -> dict[int, Line]:
@@ -202,89 +167,60 @@ def _with_profiler(line: Line, start_ns: Int64, end_ns: Int64, rows: Int64) -> L
     borders = np.stack((start_ns, end_ns), axis=1).ravel()
     where = np.searchsorted(line.at_ns, borders)
     new = where == np.searchsorted(line.at_ns, borders, side="right")
-    at = np.insert(line.at_ns, where[new], borders[new])
-    index = np.searchsorted(line.at_ns, at, side="right") - 1
-    before = index < 0
-    index = np.maximum(index, 0)
-    if not len(line.at_ns):
-        state = np.full(len(at), State.NOTHING, np.uint8)
-        cause, row = np.full(len(at), Cause.PYTHON, np.uint8), np.full(len(at), -1, np.int64)
+    where, borders = where[new], borders[new]
+    index = np.maximum(where - 1, 0)
+    known = where > 0  # else before all that the thread did
+    if len(line.at_ns):
+        old = line.state[index], line.cause[index], line.row[index]
     else:
-        state = np.where(before, State.NOTHING, line.state[index]).astype(np.uint8)
-        cause = np.where(before, Cause.PYTHON, line.cause[index]).astype(np.uint8)
-        row = np.where(before, -1, line.row[index])
-    inside = np.searchsorted(start_ns, at, side="right") - 1
-    own = (inside >= 0) & (at < end_ns[np.maximum(inside, 0)]) & ORDINARY[cause]
+        old = np.zeros(len(where), np.uint8), np.zeros(len(where), np.uint8), np.zeros(len(where), np.int32)
+    at = inserted(line.at_ns, where, borders)
+    state = inserted(line.state, where, np.where(known, old[0], np.uint8(State.NOTHING)))
+    cause = inserted(line.cause, where, np.where(known, old[1], np.uint8(Cause.PYTHON)))
+    row = inserted(line.row, where, np.where(known, old[2], np.int32(-1)))
+    begin, stop = np.searchsorted(at, start_ns), np.searchsorted(at, end_ns)
+    own = ranges(begin, stop - begin)
+    own = own[ORDINARY[cause[own]]]
     state[own], cause[own], row[own] = State.LAUNCH, Cause.PROFILER, int(rows[0])
     return Line(line.track, at, state, cause, row)
 
 
 def _host(lines: dict[int, Line], track: Int64, start_ns: Int64, end_ns: Int64, linked: Bool) -> Pieces:
-    """What the launching threads did until the launching call returned."""
-    found = []
-    for number in np.flatnonzero(np.bincount(track[linked])).tolist():
-        mine = np.flatnonzero(linked & (track == number) & (end_ns > start_ns))
-        pieces = Pieces(
-            mine,
-            start_ns[mine],
-            end_ns[mine],
-            np.full(len(mine), Cause.PYTHON, np.uint8),
-            np.full(len(mine), -1, np.int64),
-        )
-        state = np.full(len(mine), State.NOTHING, np.uint8)
-        others = [other for other in list(lines)[:_THREADS] if other != number]
-        for other in (number, *others):
-            quiet = state == State.NOTHING
-            if quiet.all():
-                pieces, state = _cut(pieces, lines[other])
-            elif quiet.any():
-                inner, inner_state = _cut(pieces.where(quiet), lines[other])
-                pieces = _joined([pieces.where(~quiet), inner])
-                state = np.concatenate((state[~quiet], inner_state))
-        found.append(pieces)
-    return _joined(found)
-
-
-def _cut(pieces: Pieces, line: Line) -> tuple[Pieces, UInt8]:
-    """The pieces cut where the thread changes its state, each with the cause of that state."""
-    if not len(line.at_ns):
-        return pieces, np.full(len(pieces), State.NOTHING, np.uint8)
-    first = np.searchsorted(line.at_ns, pieces.start_ns, side="right") - 1
-    last = np.searchsorted(line.at_ns, pieces.end_ns, side="left") - 1
-    count = last - first + 1
-    owner = np.repeat(np.arange(len(pieces)), count)
-    index = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count) + first[owner]
-    inside = index >= 0
-    at = np.maximum(index, 0)
-    begin = np.where(inside, line.at_ns[at], pieces.start_ns[owner])
-    stop = np.append(line.at_ns, np.iinfo(np.int64).max)[index + 1]
-    state = np.where(inside, line.state[at], State.NOTHING).astype(np.uint8)
-    quiet = state == State.NOTHING
-    return (
-        Pieces(
-            pieces.gap[owner],
-            np.maximum(begin, pieces.start_ns[owner]),
-            np.minimum(stop, pieces.end_ns[owner]),
-            np.where(quiet, pieces.cause[owner], line.cause[at]).astype(np.uint8),
-            np.where(quiet, pieces.row[owner], line.row[at]),
-        ),
-        state,
+    """What the launching threads did until the launching call returned, in order of the gaps."""
+    owner = np.flatnonzero(linked & (end_ns > start_ns))
+    track = track[owner]
+    host = Pieces(
+        owner,
+        start_ns[owner],
+        end_ns[owner],
+        np.full(len(owner), Cause.PYTHON, np.uint8),
+        np.full(len(owner), -1, np.int32),
     )
+    quiet = np.arange(len(owner))  # pieces of which no thread asked so far has told anything
+    launching = np.flatnonzero(np.bincount(track)).tolist()
+    asked = {number: (number, *_others(lines, number)) for number in launching}
+    for turn in range(max(map(len, asked.values()), default=0)):
+        whose = track[quiet]
+        cuts = []
+        for number, threads in asked.items():
+            mine = quiet[whose == number]
+            if turn < len(threads) and len(mine):
+                cuts.append(cut(host, mine, lines[threads[turn]]))
+        host, track, quiet = refined(host, track, cuts)
+    return host
+
+
+def _others(lines: dict[int, Line], number: int) -> list[int]:
+    return [other for other in list(lines)[:_THREADS] if other != number]
 
 
 def profiler_work(links: Links) -> tuple[Int64, Int64, Int64]:
     """When the profiler fetched or wrote its buffers: start and end of each stretch, and the rows."""
     c = links.trace.columns
     wanted = links.trace.names.where(lambda name: name in ("Buffer Flush", "Activity Buffer Request"))
-    rows = np.flatnonzero((c.category == Category.OVERHEAD) & wanted[c.name] & c.is_valid)
+    rows = np.flatnonzero(c.category == Category.OVERHEAD)
+    rows = rows[wanted[c.name[rows]] & c.is_valid[rows]]
     return *merged(c.start_ns[rows], c.end_ns[rows]), rows
-
-
-def _in_order(pieces: Pieces, gap_device: Int64) -> Pieces:
-    """The pieces by device, then time: so the pieces of a gap follow each other."""
-    if len(gap_device) and gap_device[-1] == gap_device[0]:
-        return pieces.where(np.argsort(pieces.start_ns, kind="stable"))
-    return pieces.where(np.lexsort((pieces.start_ns, gap_device[pieces.gap])))
 
 
 def _with_lost_lead(lines: dict[int, Line], pieces: Pieces, gap_device: Int64) -> Pieces:
@@ -292,51 +228,64 @@ def _with_lost_lead(lines: dict[int, Line], pieces: Pieces, gap_device: Int64) -
     begin, end, cause, row = _waits(lines)
     if not len(begin) or not len(pieces):
         return pieces
-    taken = np.zeros(len(pieces), np.int64)
-    wait = np.zeros(len(pieces), np.int64)
-    device = gap_device[pieces.gap]
-    borders = [0, *(np.flatnonzero(np.diff(device)) + 1).tolist(), len(pieces)]
-    for first, last in pairwise(borders):
-        here = slice(first, last)
-        taken[here], wait[here] = _taken_by_waits(pieces.where(here), begin, end)
-    given = np.flatnonzero(taken)
-    if not len(given):
+    borders = [0, *(np.flatnonzero(np.diff(gap_device)) + 1).tolist(), len(gap_device)]
+    given, taken, wait = [], [], []
+    places = np.searchsorted(pieces.gap, borders).tolist()
+    for first, last in pairwise(places):
+        here, time, what = _taken_by_waits(pieces.where(slice(first, last)), begin, end)
+        given.append(here + first)
+        taken.append(time)
+        wait.append(what)
+    at, time, what = np.concatenate(given), np.concatenate(taken), np.concatenate(wait)
+    if not len(at):
         return pieces
-    cut = Pieces(
-        pieces.gap[given],
-        pieces.start_ns[given],
-        pieces.start_ns[given] + taken[given],
-        cause[wait[given]],
-        row[wait[given]],
+    until = pieces.start_ns[at] + time
+    part = until < pieces.end_ns[at]  # the rest of these stays as it was, behind what is given away
+    where = at[part] + 1
+    found = Pieces(
+        inserted(pieces.gap, where, pieces.gap[at[part]]),
+        inserted(pieces.start_ns, where, until[part]),
+        inserted(pieces.end_ns, where, pieces.end_ns[at[part]]),
+        inserted(pieces.cause, where, pieces.cause[at[part]]),
+        inserted(pieces.row, where, pieces.row[at[part]]),
     )
-    left = replace(pieces, start_ns=pieces.start_ns + taken)
-    return _in_order(_joined([cut, left.where(left.start_ns < left.end_ns)]), gap_device)
+    moved = at + np.cumsum(part) - part
+    found.end_ns[moved] = until
+    found.cause[moved], found.row[moved] = cause[what], row[what]
+    return found
 
 
-def _taken_by_waits(pieces: Pieces, begin: Int64, end: Int64) -> tuple[Int64, Int64]:
-    """Of each piece of one device, in order of time, what a wait (ordered by end) takes, and which."""
+def _taken_by_waits(pieces: Pieces, begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
+    """What waits (ordered by end) take of pieces of one device, in order of time: of which pieces, how much
+    and which wait does."""
     length = pieces.end_ns - pieces.start_ns
-    lead = end - begin - (_covered(pieces, end) - _covered(pieces, begin))
+    idle = np.concatenate(([0], np.cumsum(length)))
+    lead = end - begin - (_covered(pieces, idle, end) - _covered(pieces, idle, begin))
     ordinary = ORDINARY[pieces.cause]
     spent = np.concatenate(([0], np.cumsum(np.where(ordinary, length, 0))))
-    last = np.searchsorted(end, pieces.start_ns, side="right") - 1
-    wait = np.maximum(last, 0)
-    since = spent[:-1] - spent[np.searchsorted(pieces.start_ns, end, side="left")][wait]
-    taken = np.where(ordinary & (last >= 0), np.clip(lead[wait] - since, 0, length), 0)
-    return taken, wait
+    # Until the next wait ends, a wait takes what is ordinary after its own end: the first of it, as long as
+    # its lead. So only those pieces are looked at.
+    first = np.searchsorted(pieces.start_ns, end, side="left")
+    last = np.append(first[1:], len(pieces))
+    enough = np.searchsorted(spent, spent[first] + np.maximum(lead, 0), side="left")
+    enough = np.where(lead > 0, np.minimum(enough, last), first)
+    count = np.maximum(enough - first, 0)
+    at, wait = ranges(first, count), np.repeat(np.arange(len(end)), count)
+    taken = np.where(ordinary[at], np.minimum(lead[wait] - (spent[at] - spent[first[wait]]), length[at]), 0)
+    given = taken > 0
+    return at[given], taken[given], wait[given]
 
 
-def _covered(pieces: Pieces, time_ns: Int64) -> Int64:
-    """Idle time before each time."""
-    length = pieces.end_ns - pieces.start_ns
-    before = np.concatenate(([0], np.cumsum(length)))
+def _covered(pieces: Pieces, idle: Int64, time_ns: Int64) -> Int64:
+    """Idle time before each time; ``idle`` is that before each piece, and in all."""
     at = np.searchsorted(pieces.start_ns, time_ns, side="right")
-    inside = np.minimum(time_ns - pieces.start_ns[np.maximum(at - 1, 0)], length[np.maximum(at - 1, 0)])
-    covered: Int64 = np.where(at > 0, before[np.maximum(at - 1, 0)] + inside, 0)
+    last = np.maximum(at - 1, 0)
+    inside = np.minimum(time_ns, pieces.end_ns[last]) - pieces.start_ns[last]
+    covered: Int64 = np.where(at > 0, idle[last] + inside, 0)
     return covered
 
 
-def _waits(lines: dict[int, Line]) -> tuple[Int64, Int64, UInt8, Int64]:
+def _waits(lines: dict[int, Line]) -> tuple[Int64, Int64, UInt8, Int32]:
     """Waits of launching threads that are long enough, by end: start, end, cause and row."""
     begin, end, cause, row = [], [], [], []
     for line in lines.values():
@@ -371,16 +320,3 @@ def describe(links: Links, row: int) -> str | None:
 
 def _short(name: str) -> str:
     return name if len(name) <= 60 else f"{name[:57]}..."
-
-
-def _joined(parts: list[Pieces]) -> Pieces:
-    if not parts:
-        nothing = np.empty(0, np.int64)
-        return Pieces(nothing, nothing, nothing, np.empty(0, np.uint8), nothing)
-    return Pieces(
-        np.concatenate([part.gap for part in parts]),
-        np.concatenate([part.start_ns for part in parts]),
-        np.concatenate([part.end_ns for part in parts]),
-        np.concatenate([part.cause for part in parts]),
-        np.concatenate([part.row for part in parts]),
-    )

@@ -18,7 +18,7 @@ from kinetoscope.analyses.idle_causes_names import (
 )
 from kinetoscope.link import Links
 from kinetoscope.link.ancestors import nearest_around
-from kinetoscope.trace import Bool, Category, Int64, UInt8
+from kinetoscope.trace import Bool, Category, Int32, Int64, UInt8
 
 _NEVER = int(np.iinfo(np.int64).max)
 
@@ -39,90 +39,100 @@ class Line:
     at_ns: Int64
     state: UInt8
     cause: UInt8
-    row: Int64
+    row: Int32
 
 
 @dataclass(frozen=True, eq=False)
 class HostStates:
-    """States of all slices of CPU threads, and from them the lines of single threads.
+    """What all slices of CPU threads say, and from that the lines of single threads.
 
-    ``state`` and ``end_ns`` have one entry a slice: the state inside it, and its end, cut where the
-    slice around it ends (slices that cross do not nest). ``first_graph_end_ns`` has one a region call:
-    when compiled code in it had ended for the first time.
+    ``kind`` has one `Kind` a slice. ``first_graph_end_ns`` has one entry a region call: when compiled
+    code in it had ended for the first time.
     """
 
     links: Links
-    state: UInt8
-    end_ns: Int64
+    has_graphs: bool
+    kind: UInt8
     first_graph_end_ns: Int64
 
     def line(self, track: int) -> Line:
         """The line of one thread."""
         c = self.links.trace.columns
         about = self.links.trace.track_list[track]
-        here = np.arange(about.first, about.last)
-        here = here[_tells(c.category[here]) & c.is_valid[here]]
-        around = c.parent[here].astype(np.int64)
-        outer = np.where(around >= 0, self.state[np.maximum(around, 0)], State.NOTHING)
-        own = self.state[here]
+        rows = slice(about.first, about.last)
+        tells = _tells(c.category[rows]) & c.is_valid[rows]
+        parent = c.parent[rows] - np.int32(about.first)
+        state, end = self._inside(rows, tells, parent)
+        outer = np.where(c.parent[rows] >= 0, state[np.maximum(parent, 0)], np.uint8(State.NOTHING))
+        start = c.start_ns[rows]
         # Only where the state changes is there a border. A call stays apart from its neighbours.
-        keep = (own != outer) & (self.end_ns[here] > c.start_ns[here])
-        here, around, outer, own = here[keep], around[keep], outer[keep], own[keep]
-        depth = c.depth[here].astype(np.int64)
+        here = np.flatnonzero(tells & (state != outer) & (end > start))
+        start, end, outer, own = start[here], end[here], outer[here], state[here]
+        around = np.where(outer == State.NOTHING, -1, c.parent[rows][here])
+        depth = c.depth[rows][here].astype(np.int64)
         deepest = int(depth.max()) + 1 if len(depth) else 1
         # At one time: ends from the inside out, then starts from the outside in.
         rank = np.concatenate((deepest - depth, deepest + 1 + depth))
-        at = np.concatenate((self.end_ns[here], c.start_ns[here]))
+        at = np.concatenate((end, start))
         low = int(at.min()) if len(at) else 0
         width = 2 * deepest + 3
         if len(at) and (int(at.max()) - low) < 2**62 // width:
             order = np.argsort((at - low) * width + rank, kind="stable")
         else:
             order = np.lexsort((rank, at))
-        state = np.concatenate((outer, own))[order].astype(np.uint8)
-        row = np.concatenate((np.where(outer == State.NOTHING, -1, around), here))[order]
         at = at[order]
         last = np.append(at[1:] != at[:-1], True)  # of several changes at once the last one stands
-        at, state, row = at[last], state[last], row[last]
-        cause = CAUSE_OF_STATE[state]
-        broken = np.flatnonzero(state == State.BROKEN)
+        at, order = at[last], order[last]
+        changed = np.concatenate((outer, own))[order]
+        row = np.concatenate((around, (here + about.first).astype(np.int32)))[order]
+        cause = CAUSE_OF_STATE[changed]
+        broken = np.flatnonzero(changed == State.BROKEN)
         if len(broken):
             calls = self.links.regions.calls
             call = calls.cover.innermost(np.full(len(broken), track), at[broken])
             cause[broken[(call >= 0) & (at[broken] >= self.first_graph_end_ns[call])]] = Cause.BREAK
-        return Line(track, at, state, cause, row)
+        return Line(track, at, changed, cause, row)
+
+    def _inside(self, rows: slice, tells: Bool, parent: Int32) -> tuple[UInt8, Int64]:
+        """The state inside each slice of a thread, and its end, cut where the slice around it ends."""
+        c = self.links.trace.columns
+        kind, depth, end = self.kind[rows], c.depth[rows], c.end_ns[rows]
+        table = transitions(self.has_graphs)
+        states = table.shape[1]
+        state = np.zeros(len(kind), np.uint8)
+        crosses = bool((end > end[np.maximum(parent, 0)])[c.parent[rows] >= 0].any())
+        if crosses:  # slices that cross do not nest
+            end = end.copy()
+        telling = np.flatnonzero(tells)
+        order = telling[np.argsort(depth[telling], kind="stable")]
+        bounds = np.flatnonzero(np.diff(depth[order])) + 1
+        for level, some in enumerate(np.split(order, bounds)):  # parents before children
+            if level == 0:
+                state[some] = table[kind[some], State.NOTHING]
+                continue
+            around = parent[some]
+            key = kind[some] * np.uint8(states)
+            key += state[around]
+            state[some] = table.ravel()[key]
+            if crosses:
+                end[some] = np.minimum(end[some], end[around])
+        return state, end
 
 
 def host_states(links: Links) -> HostStates:
-    """States of every slice of ``links``' trace."""
-    c = links.trace.columns
-    regions = links.regions
-    has_graphs = len(regions.graphs) > 0
-    kind = _kinds(links, has_graphs)
-    table = transitions(has_graphs)
-    state = np.zeros(len(c), np.uint8)
-    end = c.end_ns.copy()
-    telling = np.flatnonzero(_tells(c.category) & c.is_valid)
-    order = telling[np.argsort(c.depth[telling], kind="stable")]
-    depth = c.depth[order]
-    bounds = np.flatnonzero(np.diff(depth)) + 1
-    for level, rows in enumerate(np.split(order, bounds)):  # parents before children
-        if level == 0:
-            state[rows] = table[kind[rows], State.NOTHING]
-            continue
-        around = c.parent[rows]
-        state[rows] = table[kind[rows], state[around]]
-        end[rows] = np.minimum(end[rows], end[around])
-    return HostStates(links, state, end, _first_graph_ends(links))
+    """What every slice of ``links``' trace says."""
+    has_graphs = len(links.regions.graphs) > 0
+    return HostStates(links, has_graphs, _kinds(links, has_graphs), _first_graph_ends(links))
+
+
+#: categories that nest among themselves on a CPU thread: operators, annotations, calls
+_TELLING = (Category.OTHER, Category.CPU_OP, Category.USER_ANNOTATION, Category.RUNTIME, Category.DRIVER)
 
 
 def _tells(category: UInt8) -> Bool:
-    """Categories that nest among themselves on a CPU thread: operators, annotations, calls."""
-    table = np.zeros(len(Category), np.bool_)
-    table[[Category.OTHER, Category.CPU_OP, Category.USER_ANNOTATION, Category.RUNTIME, Category.DRIVER]] = (
-        True
-    )
-    found: Bool = table[category]
+    found: Bool = category == _TELLING[0]
+    for one in _TELLING[1:]:
+        found |= category == one
     return found
 
 
@@ -130,30 +140,36 @@ def _kinds(links: Links, has_graphs: bool) -> UInt8:
     """`Kind` of every slice."""
     c, names = links.trace.columns, links.trace.names
     as_slice, as_call, bits = kinds_of_names(names, links.marks, has_graphs)
-    silent_unless = np.zeros(len(Category), np.bool_)
-    silent_unless[[Category.CPU_OP]] = True
-    kind = as_slice[c.name]
     # an annotation says only what PyTorch's own ones say: those that are no operators
-    speaks = silent_unless[c.category] | (kind != Kind.OPERATOR)
-    speaks &= _tells(c.category)
-    kind[~speaks] = Kind.SILENT
-    calls = np.flatnonzero(c.is_call)
-    kind[calls] = as_call[c.name[calls]]
-    _name_copies(links, kind, calls, bits)
+    as_annotation = np.where(as_slice == Kind.OPERATOR, np.uint8(Kind.SILENT), as_slice)
+    tables = {Category.CPU_OP: as_slice, Category.RUNTIME: as_call, Category.DRIVER: as_call}
+    silent = np.zeros(len(names), np.uint8)
+    table = np.concatenate(
+        [tables.get(one, as_annotation) if one in _TELLING else silent for one in Category]
+    )
+    kind: UInt8 = table[
+        (np.arange(len(Category), dtype=np.uint32) * np.uint32(len(names)))[c.category] + c.name
+    ]
+    _name_copies(links, kind, bits)
     _name_broken_regions(links, kind)
     return kind
 
 
-def _name_copies(links: Links, kind: UInt8, calls: Int64, bits: UInt8) -> None:
+def _name_copies(links: Links, kind: UInt8, bits: UInt8) -> None:
     """Which memory calls move data between host and device, and which waits belong to such a copy.
 
     A copy from the host is a copy. One to the host is, too, where an operator that copies asked for
     it; elsewhere (``item``, ``nonzero``, a condition) the CPU waits for a value: a synchronisation.
     """
     c, names = links.trace.columns, links.trace.names
-    copies = (bits[c.name] & Name.COPIES) != 0
-    is_copy_op = copies & (c.category == Category.CPU_OP)
-    memcpy = calls[(bits[c.name[calls]] & Name.CALL_MEMCPY) != 0]
+    is_op = c.category == Category.CPU_OP
+
+    def is_copy_op(rows: Int64) -> Bool:
+        """Whether the operator in each row, if there is one, copies."""
+        found: Bool = (rows >= 0) & ((bits[c.name[np.maximum(rows, 0)]] & Name.COPIES) != 0)
+        return found
+
+    memcpy = np.flatnonzero(((bits & Name.CALL_MEMCPY) != 0)[c.name] & c.is_call)
     from_host = names.where(lambda name: "HtoD" in name)
     to_host = names.where(lambda name: "DtoH" in name)
     launches = links.launches
@@ -165,12 +181,10 @@ def _name_copies(links: Links, kind: UInt8, calls: Int64, bits: UInt8) -> None:
     direction[row[to_host[c.name[device[linked]]]]] = 2
     kind[memcpy[direction[memcpy] == 1]] = Kind.COPY
     back = memcpy[direction[memcpy] == 2]
-    by_copy = nearest_around(c.parent, back, c.category == Category.CPU_OP)
-    kind[back] = np.where(is_copy_op[np.maximum(by_copy, 0)] & (by_copy >= 0), Kind.COPY, Kind.SYNC)
-    waits = calls[kind[calls] == Kind.SYNC]
+    kind[back] = np.where(is_copy_op(nearest_around(c.parent, back, is_op)), Kind.COPY, Kind.SYNC)
+    waits = np.flatnonzero((kind == Kind.SYNC) & c.is_call)
     waits = waits[direction[waits] == 0]
-    around = nearest_around(c.parent, waits, c.category == Category.CPU_OP)
-    kind[waits[(around >= 0) & is_copy_op[np.maximum(around, 0)]]] = Kind.COPY
+    kind[waits[is_copy_op(nearest_around(c.parent, waits, is_op))]] = Kind.COPY
 
 
 def _name_broken_regions(links: Links, kind: UInt8) -> None:

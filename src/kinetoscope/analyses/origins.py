@@ -174,7 +174,8 @@ def has_cpu_rows(links: Links) -> bool:
     Without it nothing is known about where work came from.
     """
     category = links.trace.columns.category
-    return bool(np.isin(category, (Category.CPU_OP, Category.USER_ANNOTATION, Category.PYTHON)).any())
+    kinds = (Category.CPU_OP, Category.USER_ANNOTATION, Category.PYTHON)
+    return any(bool((category == kind).any()) for kind in kinds)
 
 
 def _device_work(links: Links) -> Work:

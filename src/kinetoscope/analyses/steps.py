@@ -23,6 +23,10 @@ def steps(links: Links) -> Steps:
     than the CPU's steps, and is taken instead. ``device_busy_ns`` is null where no device event is
     linked to a launch.
     """
+    return links.once(_steps)
+
+
+def _steps(links: Links) -> Steps:
     found = links.steps
     if found.source is None:
         return Steps()
@@ -70,6 +74,10 @@ def device_periods_ns(links: Links) -> Int64:
 
 def device_busy_ns(links: Links) -> Int64:
     """Per step: union of the device events that it launched, whenever they ran."""
+    return links.once(_device_busy_ns)
+
+
+def _device_busy_ns(links: Links) -> Int64:
     found, c = links.steps, links.trace.columns
     rows, step = _launched(links)
     return union_by_group(step, c.start_ns[rows], c.end_ns[rows], len(found))

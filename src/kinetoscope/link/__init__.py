@@ -6,19 +6,24 @@ region and step that launched it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 from kinetoscope.link.autograd import Pairs, find_pairs
 from kinetoscope.link.compiles import Compiles, find_compiles
 from kinetoscope.link.devices import DeviceEvents, find_devices
 from kinetoscope.link.launches import Launches, find_launches
 from kinetoscope.link.names import mark_names
+from kinetoscope.link.once import Once
 from kinetoscope.link.regions import Regions, find_regions
 from kinetoscope.link.steps import Steps, StepSpans, find_steps
 from kinetoscope.trace import Trace, UInt32
 
 __all__ = ["Links", "link"]
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +36,14 @@ class Links:
 
     trace: Trace
     known_steps: StepSpans | None = None
+    _shared: Once[Links] = field(default_factory=Once, init=False, repr=False)
+
+    def once(self, make: Callable[[Links], _Result]) -> _Result:
+        """``make(self)``, made by whoever asks first and kept for the others.
+
+        For what several analyses need: ``make`` is a pure function, and the same object each time.
+        """
+        return self._shared.get(make, self)
 
     @cached_property
     def marks(self) -> UInt32:
