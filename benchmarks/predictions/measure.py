@@ -1,6 +1,7 @@
-"""Measure every pair on this machine: truths in processes without a profiler, and a capture of each *before*.
+"""Measure every pair here: truths in processes without a profiler, and a capture of each *before*.
 
-Usage: python benchmarks/predictions/measure.py OUT [--repeats 3] [--only PAIR ...] [--no-captures] [--no-truths]
+Usage: python benchmarks/predictions/measure.py OUT [--repeats 3] [--only PAIR ...]
+                                                [--no-captures] [--no-truths]
 
 Needs a GPU, torch and the standard library. A truth comes from a process that was forked from one which
 had only imported torch, so that no profiler ever ran in it; sides alternate. All processes of a batch start
@@ -22,12 +23,14 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _HERE = Path(__file__).resolve().parent
 _SOURCE = _HERE.parents[1] / "src"
 _START_S, _RUN_S = 150.0, 60.0
-# `program.py` passes its gate after 8 steps; 20 more settle it.
-_RUN_OPTIONS = ("--no-report", "--warmup", "28", "--steps", "20")
+_STEPS = 20
+# steps of the program beyond its warm-up: those that are timed and profiled
+_BEYOND = 200
 
 
 @dataclass
@@ -101,13 +104,15 @@ def _forked(name: str, folder: Path, arguments: Sequence[str]) -> Job:
     return Job(name, gate, log, poll, kill)
 
 
-def _captured(pair: str, folder: Path) -> Job:
+def _captured(pair: str, warmup: int, folder: Path) -> Job:
     gate, log = folder / f"capture-{pair}", folder / f"capture-{pair}.log"
     with log.open("w") as stream:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "kinetoscope", "run", *_RUN_OPTIONS, "-o", str(folder / pair)),
+                *(sys.executable, "-m", "kinetoscope", "run", "--no-report", "-o", str(folder / pair)),
+                *("--warmup", str(warmup), "--steps", str(_STEPS)),
                 *(str(_HERE / "program.py"), pair, "before", "--gate", str(gate)),
+                *("--steps", str(warmup + _BEYOND)),
             ],
             env={
                 **os.environ,
@@ -123,7 +128,12 @@ def _captured(pair: str, folder: Path) -> Job:
 def _run(jobs: Sequence[Job], on_done: Callable[[Job], None]) -> None:
     """Wait until all are ready, then let them through one by one."""
     until = time.monotonic() + _START_S
-    ready = [job for job in jobs if job.is_ready(until) or job.complain()]
+    ready = []
+    for job in jobs:
+        if job.is_ready(until):
+            ready.append(job)
+        else:
+            job.complain()
     for job in ready:
         if job.go():
             on_done(job)
@@ -139,9 +149,8 @@ def _say(text: str) -> None:
 
 
 def measure_truths(folder: Path, names: Sequence[str], repeats: int, batch: int) -> None:
-    """Adds to OUT/truths.json: {pair: {side: [ms of each process]}}."""
-    truths: dict[str, dict[str, list[float]]] = {name: {"before": [], "after": []} for name in names}
-    spreads: dict[str, dict[str, list[list[float]]]] = {n: {"before": [], "after": []} for n in names}
+    """Writes OUT/truths.json: {pair: {side: [{"median_ms", "ms", "spin_ns"} of each process]}}."""
+    truths: dict[str, dict[str, list[Any]]] = {name: {"before": [], "after": []} for name in names}
     for repeat in range(repeats):
         for first in range(0, len(names), batch // 2):
             jobs, where = [], {}
@@ -154,14 +163,16 @@ def measure_truths(folder: Path, names: Sequence[str], repeats: int, batch: int)
 
             def done(job: Job, where: dict[str, tuple[str, str, Path]] = where) -> None:
                 name, side, times = where[job.name]
-                found = json.loads(times.read_text())
-                truths[name][side].append(found["median_ms"])
-                spreads[name][side].append(found["ms"])
+                truths[name][side].append(json.loads(times.read_text()))
 
             _run(jobs, done)
             _say(f"truths: round {repeat + 1} of {repeats}, {min(first + batch // 2, len(names))} pairs")
-            result = {"ms": truths, "rounds": spreads, "machine": _machine()}
+            result = {"pairs": truths, "machine": _machine(), "usual_spin_ns": _usual_spin_ns()}
             (folder / "truths.json").write_text(json.dumps(result))
+
+
+def _usual_spin_ns() -> float:
+    return float(os.environ["PREDICTIONS_SPIN_NS"])
 
 
 def _machine() -> dict[str, str]:
@@ -201,10 +212,12 @@ def main() -> None:
     import torch._dynamo
     import torch._inductor.compile_fx
     from pairs import PAIRS
+    from program import spin_ns
 
+    os.environ["PREDICTIONS_SPIN_NS"] = str(min(spin_ns() for _ in range(20)))
     names = options.only or list(PAIRS)
     if not options.no_captures:
-        jobs = [_captured(name, folder) for name in names]
+        jobs = [_captured(name, PAIRS[name].warmup, folder) for name in names]
         _run(jobs, lambda job: _say(f"captured {job.name}"))
         shutil.rmtree(folder / "cache-captures", ignore_errors=True)
     if not options.no_truths:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["MLP", "Convolutions", "Pieces", "Recurrent", "Scales", "Transformer"]
+__all__ = ["MLP", "Convolutions", "LongPieces", "Pieces", "Recurrent", "Scales", "Transformer"]
 
 
 class MLP(nn.Sequential):
@@ -89,19 +89,47 @@ class Recurrent(nn.Module):
 
 
 class Pieces(nn.Module):
-    """Pieces one after the other, with a graph break between each two where asked."""
+    """Four pieces one after the other, with a graph break between each two where asked.
 
-    def __init__(self, width: int, count: int, *, breaks: bool, depth: int = 2) -> None:
+    Not in a loop: a break in one makes the compiler give up the whole frame.
+    """
+
+    def __init__(self, width: int, *, breaks: bool, depth: int = 2) -> None:
         super().__init__()
-        self.pieces = nn.ModuleList(MLP(width, depth) for _ in range(count))
+        self.first, self.second, self.third, self.last = (MLP(width, depth) for _ in range(4))
         self.breaks = breaks
 
     def forward(self, x: Tensor) -> Tensor:
-        for number, piece in enumerate(self.pieces):
-            if self.breaks and number:
-                torch._dynamo.graph_break()
-            x = piece(x)
-        return x
+        x = self.first(x)
+        if self.breaks:
+            torch._dynamo.graph_break()
+        x = self.second(x)
+        if self.breaks:
+            torch._dynamo.graph_break()
+        x = self.third(x)
+        if self.breaks:
+            torch._dynamo.graph_break()
+        result: Tensor = self.last(x)
+        return result
+
+
+class LongPieces(nn.Module):
+    """`Pieces` three times, with a break between each two of them, too, where asked."""
+
+    def __init__(self, width: int, *, breaks: bool) -> None:
+        super().__init__()
+        self.first, self.second, self.third = (Pieces(width, breaks=breaks) for _ in range(3))
+        self.breaks = breaks
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        if self.breaks:
+            torch._dynamo.graph_break()
+        x = self.second(x)
+        if self.breaks:
+            torch._dynamo.graph_break()
+        result: Tensor = self.third(x)
+        return result
 
 
 class _Scale(nn.Module):

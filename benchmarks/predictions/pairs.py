@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from models import MLP, Convolutions, Pieces, Recurrent, Scales, Transformer
+from models import MLP, Convolutions, LongPieces, Pieces, Recurrent, Scales, Transformer
 from torch import Tensor, nn
 
 __all__ = ["PAIRS", "Pair"]
@@ -32,6 +32,8 @@ class Pair:
     make: Callable[[bool], Step]
     held_out: bool = False
     control: bool = False
+    warmup: int = 300
+    """Steps before a capture begins to measure: half a second, so that the device's clocks have settled."""
 
 
 def _tokens(batch: int, length: int) -> Tensor:
@@ -125,15 +127,15 @@ def large_training(fixed: bool) -> Step:
 
 
 def breaks_inference(fixed: bool) -> Step:
-    return _inference(Pieces(128, 4, breaks=not fixed), torch.randn(128, 128, device=DEVICE))
+    return _inference(Pieces(128, breaks=not fixed), torch.randn(128, 128, device=DEVICE))
 
 
 def many_breaks(fixed: bool) -> Step:
-    return _inference(Pieces(128, 11, breaks=not fixed), torch.randn(64, 128, device=DEVICE))
+    return _inference(LongPieces(128, breaks=not fixed), torch.randn(64, 128, device=DEVICE))
 
 
 def breaks_training(fixed: bool) -> Step:
-    return _training(Pieces(128, 4, breaks=not fixed), torch.randn(128, 128, device=DEVICE))
+    return _training(Pieces(128, breaks=not fixed), torch.randn(128, 128, device=DEVICE))
 
 
 class _Gated(nn.Module):
@@ -159,7 +161,7 @@ def break_on_number(fixed: bool) -> Step:
 
 
 def breaks_large(fixed: bool) -> Step:
-    return _inference(Pieces(4096, 4, breaks=not fixed).half(), torch.randn(8192, 4096, device=DEVICE).half())
+    return _inference(Pieces(4096, breaks=not fixed).half(), torch.randn(8192, 4096, device=DEVICE).half())
 
 
 # --- synchronisation ---
@@ -200,7 +202,7 @@ def number_read_small(fixed: bool) -> Step:
 
 def synchronised_pieces(fixed: bool) -> Step:
     pieces = [torch.compile(MLP(1024, 4).to(DEVICE).half().eval()) for _ in range(4)]
-    value = torch.randn(4096, 1024, device=DEVICE).half()
+    value = torch.randn(16384, 1024, device=DEVICE).half()
 
     def step() -> None:
         result = value
@@ -320,11 +322,11 @@ def _unguarded(fixed: bool) -> dict[str, Any]:
 
 
 def guards(fixed: bool) -> Step:
-    return _inference(Scales(600), torch.randn(512, 512, device=DEVICE), **_unguarded(fixed))
+    return _inference(Scales(1500), torch.randn(512, 512, device=DEVICE), **_unguarded(fixed))
 
 
 def fewer_guards(fixed: bool) -> Step:
-    model = nn.Sequential(MLP(256, 4), Scales(150), MLP(256, 4))
+    model = nn.Sequential(MLP(256, 4), Scales(400), MLP(256, 4))
     return _inference(model, torch.randn(64, 256, device=DEVICE), **_unguarded(fixed))
 
 
@@ -373,35 +375,52 @@ _ALL = (
     Pair("encoder", "CUDA graphs, inference", ("--cuda-graphs",), encoder),
     Pair("wide_encoder", "CUDA graphs, inference", ("--cuda-graphs",), wide_encoder),
     Pair("cells", "small kernels", ("--cuda-graphs",), cells, held_out=True),
-    Pair("mlp_training", "CUDA graphs, training", ("--cuda-graphs",), mlp_training),
+    Pair("mlp_training", "CUDA graphs, training", ("--cuda-graphs",), mlp_training, warmup=200),
     Pair(
         "transformer_training",
         "CUDA graphs, training",
         ("--cuda-graphs",),
         transformer_training,
         held_out=True,
+        warmup=120,
     ),
     Pair("breaks_inference", "graph breaks", ("--no-breaks",), breaks_inference),
     Pair("many_breaks", "graph breaks", ("--no-breaks",), many_breaks, held_out=True),
-    Pair("breaks_training", "graph breaks", ("--no-breaks",), breaks_training),
+    Pair("breaks_training", "graph breaks", ("--no-breaks",), breaks_training, warmup=200),
     Pair("break_on_number", "graph breaks", ("--no-breaks", "--no-sync"), break_on_number, held_out=True),
     Pair("number_read", "synchronisation", ("--no-sync",), number_read),
     Pair("synchronised_pieces", "synchronisation", ("--no-sync",), synchronised_pieces, held_out=True),
-    Pair("batch_copied", "copies", ("--no-copies",), batch_copied),
-    Pair("result_copied", "copies", ("--no-copies",), result_copied, held_out=True),
-    Pair("adamw", "eager optimizer", ("--fused-optimizer",), adamw),
-    Pair("sgd_by_parameter", "eager optimizer", ("--fused-optimizer",), sgd_by_parameter, held_out=True),
+    Pair("batch_copied", "copies", ("--no-copies",), batch_copied, warmup=60),
+    Pair("result_copied", "copies", ("--no-copies",), result_copied, held_out=True, warmup=28),
+    Pair("adamw", "eager optimizer", ("--fused-optimizer",), adamw, warmup=80),
+    Pair(
+        "sgd_by_parameter",
+        "eager optimizer",
+        ("--fused-optimizer",),
+        sgd_by_parameter,
+        held_out=True,
+        warmup=120,
+    ),
     Pair("guards", "guards", ("--no-guards",), guards),
     Pair("fewer_guards", "guards", ("--no-guards",), fewer_guards, held_out=True),
-    Pair("slow_kernel", "a kernel", ("--kernel", "spin_kernel=2"), slow_kernel),
-    Pair("cache_emptied", "allocation", ("--no-allocations",), cache_emptied),
-    Pair("large_inference", "CUDA graphs, inference", ("--cuda-graphs",), large_inference, control=True),
-    Pair("large_training", "CUDA graphs, training", ("--cuda-graphs",), large_training, control=True),
-    Pair("breaks_large", "graph breaks", ("--no-breaks",), breaks_large, control=True),
-    Pair("number_read_large", "synchronisation", ("--no-sync",), number_read_large, control=True),
+    Pair("slow_kernel", "a kernel", ("--kernel", "spin_kernel=2"), slow_kernel, warmup=200),
+    Pair("cache_emptied", "allocation", ("--no-allocations",), cache_emptied, warmup=120),
+    Pair(
+        "large_inference",
+        "CUDA graphs, inference",
+        ("--cuda-graphs",),
+        large_inference,
+        control=True,
+        warmup=150,
+    ),
+    Pair(
+        "large_training", "CUDA graphs, training", ("--cuda-graphs",), large_training, control=True, warmup=28
+    ),
+    Pair("breaks_large", "graph breaks", ("--no-breaks",), breaks_large, control=True, warmup=150),
+    Pair("number_read_large", "synchronisation", ("--no-sync",), number_read_large, control=True, warmup=150),
     Pair("number_read_small", "synchronisation", ("--no-sync",), number_read_small, True, control=True),
     Pair("small_copies", "copies", ("--no-copies",), small_copies, control=True),
-    Pair("adam_large", "eager optimizer", ("--fused-optimizer",), adam_large, True, control=True),
+    Pair("adam_large", "eager optimizer", ("--fused-optimizer",), adam_large, True, control=True, warmup=28),
     Pair("kernel_in_shadow", "a kernel", ("--kernel", "spin_kernel=4"), kernel_in_shadow, True, control=True),
 )
 

@@ -18,6 +18,9 @@ SHORT_PROGRAM_STEPS: Final = 6
 _FEW: Final = 10
 _MANY: Final = 50
 _MANY_NS: Final = 200_000_000
+# Shorter steps are timed for this long: a CPU's speed varies more from moment to moment than from step to step.
+_LONG_ENOUGH_NS: Final = 100_000_000
+_MOST: Final = 400
 _MIN_PROFILED: Final = 3
 
 
@@ -39,6 +42,7 @@ def make_plan(options: RunOptions, step_ns: float, remaining: int | None) -> Pla
     before = _FEW if step_ns < 50e6 else 5 if step_ns < 1e9 else 2
     if remaining is not None and remaining > 10 * _MANY and step_ns > 0:
         before = max(before, min(_MANY, int(_MANY_NS / step_ns)))
+        before = max(before, min(_MOST, remaining // 10, int(_LONG_ENOUGH_NS / step_ns)))
     after = before
     if remaining is not None and remaining < before + profiled + after:
         # The profile comes first, then the steps before it, then the ones after.
