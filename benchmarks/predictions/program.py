@@ -93,14 +93,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     torch.manual_seed(0)
     step = PAIRS[options.pair].make(options.side == "after")
-    for _ in range(_WARMUP):
+    steps = _WARMUP if options.times is not None else _WARMUP + options.steps
+    for number in range(steps):
         step()
+        if number == _WARMUP - 1:
+            settle()
+            pass_gate(options.gate)
     settle()
-    pass_gate(options.gate)
     if options.times is None:
-        for _ in range(options.steps):
-            step()
-        settle()
         return
     end = time.perf_counter() + _SETTLE_S
     while time.perf_counter() < end:
