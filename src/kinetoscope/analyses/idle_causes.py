@@ -288,10 +288,12 @@ def _covered(pieces: Pieces, idle: Int64, time_ns: Int64) -> Int64:
 def _waits(lines: dict[int, Line]) -> tuple[Int64, Int64, UInt8, Int32]:
     """Waits of launching threads that are long enough, by end: start, end, cause and row."""
     begin, end, cause, row = [], [], [], []
+    is_wait = np.isin(np.arange(len(State)), WAITS)
     for line in lines.values():
         stop = line.at_ns[1:]
         start = line.at_ns[: len(stop)]
-        waits = np.flatnonzero(np.isin(line.state[: len(stop)], WAITS) & (stop - start >= _LEAST_WAIT_NS))
+        waits = np.flatnonzero(is_wait[line.state[: len(stop)]])
+        waits = waits[stop[waits] - start[waits] >= _LEAST_WAIT_NS]
         begin.append(start[waits])
         end.append(stop[waits])
         cause.append(line.cause[waits])

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from kinetoscope.analyses.idle_causes import launching_lines
-from kinetoscope.analyses.idle_causes_names import WAITS
+from kinetoscope.analyses.idle_causes_names import WAITS, State
 from kinetoscope.analyses.origins import has_cpu_rows
 from kinetoscope.analyses.steps import device_busy_ns, steps, usual_steps
 from kinetoscope.link import Links
@@ -116,33 +116,41 @@ def launch_bound(links: Links) -> LaunchBound | None:
 def late_starts(links: Links) -> tuple[Bool, Bool]:
     """[d] whether the device had nothing to do when the launching call returned, and whether an event
     is the first of its launch (others of a graph follow by themselves)."""
+    return links.once(_late_starts)
+
+
+def _late_starts(links: Links) -> tuple[Bool, Bool]:
     launches, c = links.launches, links.trace.columns
-    late = np.zeros(len(c), np.bool_)
-    call_end = np.zeros(len(c), np.int64)
     rows, call = launches.device_rows, launches.call_of
     has_call = call >= 0
-    ends = launches.call_start_ns + launches.call_dur_ns
-    call_end[rows[has_call]] = ends[call[has_call]]
-    linked = np.zeros(len(c), np.bool_)
-    linked[rows[has_call]] = True
-    for events in links.devices:
-        until = np.maximum.accumulate(events.end_ns)
-        idle_since = np.concatenate(([np.iinfo(np.int64).min], until[:-1]))
-        late[events.rows] = linked[events.rows] & (call_end[events.rows] > idle_since)
+    late = np.zeros(len(rows), np.bool_)
     first = np.zeros(len(rows), np.bool_)
+    if not has_call.any():
+        return late, first
+    returned = (launches.call_start_ns + launches.call_dur_ns)[np.maximum(call, 0)]
+    for events in links.devices:
+        at = np.searchsorted(rows, events.rows)
+        until = np.maximum.accumulate(events.end_ns)
+        late[at[0]] = has_call[at[0]]
+        late[at[1:]] = has_call[at[1:]] & (returned[at[1:]] > until[:-1])
     mine = np.flatnonzero(has_call & c.is_valid[rows])
+    # most calls launch one event, which is their first then
+    single = np.bincount(call[mine], minlength=len(launches.call_rows))[call[mine]] == 1
+    first[mine[single]] = True
+    mine = mine[~single]
     order = mine[np.lexsort((c.start_ns[rows[mine]], call[mine]))]
     first[order[np.append(True, np.diff(call[order]) > 0)[: len(order)]]] = True
-    return late[rows], first
+    return late, first
 
 
 def host_wait_ns(links: Links) -> Int64:
     """Per step: time in which the launching threads waited for the device, in runtime calls."""
     found = links.steps
     begin, end = [], []
+    is_wait = np.isin(np.arange(len(State)), WAITS)
     for line in launching_lines(links).values():
         stop = line.at_ns[1:]
-        waits = np.flatnonzero(np.isin(line.state[: len(stop)], WAITS))
+        waits = np.flatnonzero(is_wait[line.state[: len(stop)]])
         begin.append(line.at_ns[waits])
         end.append(stop[waits])
     starts, ends = np.concatenate(begin), np.concatenate(end)

@@ -253,6 +253,10 @@ def _latencies(links: Links) -> tuple[Int64, Int64]:
 
 def _gap_before(links: Links) -> Int64:
     """[d] time since the work before it on its stream ended; -1 for none."""
+    return links.once(_find_gap_before)
+
+
+def _find_gap_before(links: Links) -> Int64:
     launches, c = links.launches, links.trace.columns
     rows = launches.device_rows
     order = np.lexsort((c.start_ns[rows], c.track[rows]))

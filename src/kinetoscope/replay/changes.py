@@ -13,6 +13,7 @@ import numpy as np
 
 from kinetoscope.analyses.breaks import Nesting
 from kinetoscope.analyses.idle_causes_names import Cause
+from kinetoscope.link import Links
 from kinetoscope.link.names import Mark, marked
 from kinetoscope.link.regions import Calls, find_calls
 from kinetoscope.replay.model import Events, Item, Items, Model, lengths_of_blocks
@@ -97,25 +98,34 @@ def graph_calls(model: Model) -> Int64:
     mine = np.flatnonzero((graphs.start_ns >= low) & (graphs.end_ns <= high))
     if not len(mine):
         return mine
-    c, launches = model.links.trace.columns, model.links.launches
-    bad = np.zeros(len(graphs), np.bool_)
-    for rows in (launches.graph_rows, model.waits.row):
+    bad = model.links.once(_graphs_with_collectives).copy()
+    for rows in (model.links.launches.graph_rows, model.waits.row):
         at = graphs.at_rows(rows) if len(rows) else rows
         bad[at[at >= 0]] = True
-    device = launches.device_rows
-    collective = marked(model.links.marks, c.name[device], Mark.COLLECTIVE) | (
+    found: Int64 = mine[~bad[mine]]
+    return found
+
+
+def _graphs_with_collectives(links: Links) -> Bool:
+    """Per graph call: whether it launches something that talks to other devices."""
+    c, device = links.trace.columns, links.launches.device_rows
+    collective = marked(links.marks, c.name[device], Mark.COLLECTIVE) | (
         (c.flags[device] & Flag.COLLECTIVE) != 0
     )
-    of = model.links.regions.graph_of_device
-    bad[of[collective & (of >= 0)]] = True
-    found: Int64 = mine[~bad[mine]]
+    found = np.zeros(len(links.regions.graphs), np.bool_)
+    of = links.regions.graph_of_device
+    found[of[collective & (of >= 0)]] = True
     return found
 
 
 def _gradients_after(model: Model, calls: Int64) -> Int64:
     """Gradients accumulated after each graph call and before the next on its thread."""
-    c, names = model.links.trace.columns, model.links.trace.names
-    graphs = model.links.regions.graphs
+    return model.links.once(_gradients)[calls]
+
+
+def _gradients(links: Links) -> Int64:
+    c, names = links.trace.columns, links.trace.names
+    graphs = links.regions.graphs
     wanted = names.where(lambda name: name == "torch::autograd::AccumulateGrad")
     rows = np.flatnonzero(wanted[c.name] & (c.category == Category.CPU_OP))
     count = np.zeros(len(graphs), np.int64)
@@ -123,7 +133,7 @@ def _gradients_after(model: Model, calls: Int64) -> Int64:
     before = np.searchsorted(graphs.rows, rows) - 1
     same = (before >= 0) & (graphs.track[np.maximum(before, 0)] == c.track[rows])
     np.add.at(count, before[same], 1)
-    return count[calls]
+    return count
 
 
 def _merged(model: Model, target: Int64, gap_ns: int) -> Model:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinetoscope.replay.model import Item, Model
-from kinetoscope.trace import Int64
+from kinetoscope.trace import Bool, Int64
 
 _LONG_AGO = -(2**62)
 
@@ -51,30 +51,39 @@ def run(model: Model) -> Replayed:
     starts: list[int] = []
     marks: dict[int, int] = {}
     now, recorded, pending, queue, last = 0, _LONG_AGO, _LONG_AGO, model.queue, 0
+    launch, wait, step, record = (int(one) for one in (Item.LAUNCH, Item.WAIT, Item.STEP, Item.RECORD))
+    # tens of thousands of turns, some dozen replays: comparisons, not calls of max()
     for kind, host_ns, argument in zip(kinds, spent, arguments, strict=True):
         now += host_ns
-        if kind == Item.LAUNCH:
-            if len(starts) >= queue:
-                now = max(now, starts[-queue])
+        if kind == launch:
+            if len(starts) >= queue and starts[-queue] > now:
+                now = starts[-queue]
             its = last = stream[argument]
-            start = max(now + latency[argument], free[its] + gap[argument], pending)
+            start = now + latency[argument]
+            ready = free[its] + gap[argument]
+            if ready > start:
+                start = ready
+            if pending > start:
+                start = pending
             if behind[argument] >= 0:
-                start = max(start, ends[behind[argument]] + behind_ns[argument])
+                ready = ends[behind[argument]] + behind_ns[argument]
+                if ready > start:
+                    start = ready
             start += extra[argument]
             pending = _LONG_AGO
             free[its] = ends[argument] = start + length[argument]
             starts_of[argument] = start
             starts.append(start)
-        elif kind == Item.WAIT:
+        elif kind == wait:
             where = scope[argument]
             done = free[where] if where >= 0 else max(free) if where == -1 else ends[-2 - where]
             now = max(now + own[argument], done + back[argument])
-        elif kind == Item.STEP:
+        elif kind == step:
             marks[argument] = now
-        elif kind == Item.RECORD:
+        elif kind == record:
             recorded = free[last]
-        else:
-            pending = max(pending, recorded)
+        elif recorded > pending:
+            pending = recorded
     now += int(before[-1] - before[items.after[-1]]) if len(items) else int(before[-1])
     return _measured(model, marks, starts_of, max(now, max(free)))
 
@@ -83,14 +92,31 @@ def _measured(model: Model, marks: dict[int, int], starts: list[int], total_ns: 
     """Steps as `kinetoscope.analyses.steps` measures them, over the same steps."""
     numbers = np.arange(model.first_step, model.last_step + 1)
     host = np.array([marks[number + 1] - marks[number] for number in numbers.tolist()], np.int64)
-    first = np.full(len(numbers), 2**62, np.int64)
     step = model.blocks.step - model.first_step
     at = np.array(starts, np.int64)
     # a change may have left blocks that nothing launches any more
     inside = (step >= 0) & (step < len(numbers)) & (at != _LONG_AGO)
-    np.minimum.at(first, step[inside], at[inside])
-    known = (first[:-1] < 2**61) & (first[1:] < 2**61)
     usual = np.isin(numbers, model.usual)
-    device = (first[1:] - first[:-1])[known & usual[:-1]]
+    device = _device_steps(model.blocks.stream[inside], step[inside], at[inside], usual)
     medians = [float(np.median(some)) for some in (host[usual], device) if len(some)]
     return Replayed(round(max(medians)) if medians else 0, host, device, int(total_ns))
+
+
+def _device_steps(stream: Int64, step: Int64, start_ns: Int64, usual: Bool) -> Int64:
+    """From the first work of a step to that of the next, on the stream where that takes longest.
+
+    One stream may run ahead of the others, as copies do that nobody waits for: it does not tell the pace.
+    """
+    slowest: Int64 = np.empty(0, np.int64)
+    most = 0
+    for number in range(int(stream.max()) + 1 if len(stream) else 0):
+        mine = stream == number
+        first = np.full(len(usual), 2**62, np.int64)
+        np.minimum.at(first, step[mine], start_ns[mine])
+        known = (first[:-1] < 2**61) & (first[1:] < 2**61) & usual[:-1]
+        found = np.diff(first)[known]
+        # a stream that works in some steps only is not compared with one that works in all
+        rank = (len(found), float(np.median(found)) if len(found) else 0.0)
+        if len(found) and rank > (most, float(np.median(slowest)) if len(slowest) else 0.0):
+            slowest, most = found, len(found)
+    return slowest
