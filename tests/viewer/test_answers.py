@@ -18,9 +18,10 @@ from kinetoscope.ingest.capture_directory import LogShelf, find_inputs
 from kinetoscope.trace import NONE, Category
 from kinetoscope.viewer import api, area, compile_page, flows, story
 from kinetoscope.viewer.analysis import Analysis
+from kinetoscope.viewer.api import about, overlaid
 from kinetoscope.viewer.meaning import MEANINGS, NUMBER
 from kinetoscope.viewer.query import LIMIT
-from kinetoscope.viewer.session import NotReadyError, Session, about, overlaid
+from kinetoscope.viewer.session import NotReadyError, Session
 
 TRACES = Path(__file__).parents[1] / "traces"
 SAMPLE = Path(__file__).parents[2] / "samples" / "graph_breaks"
@@ -226,7 +227,7 @@ def test_the_kernel_table_sums_to_the_report(opened: Open, name: str) -> None:
 @pytest.mark.parametrize("name", CAPTURES)
 def test_the_bars_sum_to_a_step(opened: Open, name: str) -> None:
     session = opened(name)
-    found = story.overview(session.timeline, session.analysis)
+    found = story.bars(session.timeline, session.analysis)
     for bar in found["bars"]:
         assert sum(part["share"] for part in bar["parts"]) == pytest.approx(1, abs=1e-6)
         assert sum(part["ns"] for part in bar["parts"]) == pytest.approx(
@@ -294,7 +295,7 @@ def test_a_compile_log_tells_source_and_code() -> None:
         assert place["code"]
         assert all(line["file"] and line["line"] for line in place["source"])
     assert told > 0
-    assert any(mark["why"] for mark in overlaid(session.timeline, session.analysis)["breaks"])
+    assert any(mark["why"] for mark in overlaid(session, {})["breaks"])
 
 
 def test_sql_reads_and_cannot_write(opened: Open) -> None:
@@ -338,7 +339,7 @@ def test_sql_reads_and_cannot_write(opened: Open) -> None:
 
 def test_an_idle_gap_and_a_name_are_found(opened: Open) -> None:
     session = opened("seed_breaks")
-    overlays = overlaid(session.timeline, session.analysis)
+    overlays = overlaid(session, {})
     lane = overlays["idle"][0]["lane"]
     idle = session.analysis.idle
     assert idle is not None
@@ -360,7 +361,7 @@ def test_a_session_that_is_still_reading_says_so() -> None:
     assert session.is_loading
     session.run()
     assert not session.is_loading
-    assert about(session)["lanes"] == len(session.timeline.lanes)
+    assert about(session, {})["lanes"] == len(session.timeline.lanes)
 
 
 def test_a_trace_of_one_event(tmp_path: Path) -> None:
@@ -368,7 +369,7 @@ def test_a_trace_of_one_event(tmp_path: Path) -> None:
     assert session.status()["state"] == "ready"
     header, _ = decoded(api.tiles(session, {"begin": "0", "end": "100", "pixel": "1", "lanes": "0-5"}))
     assert header["pieces"] == 1
-    overlaid(session.timeline, session.analysis)
+    overlaid(session, {})
     story.overview(session.timeline, session.analysis)
     assert compile_page.page(session.analysis)["waterfall"]["phases"] == []
     assert session.analysis.database.run("SELECT count(*) FROM flows")["rows"] == [[0]]
@@ -384,7 +385,7 @@ def test_colours_without_an_analysis_yet(tmp_path: Path) -> None:
 def test_two_hundred_tracks(tmp_path: Path) -> None:
     events = [event(f"op{n}", n * 10 % 97, 5, tid=n % 200 + 1) for n in range(2000)]
     session = written(tmp_path, *events)
-    assert len(about(session)["rows"]) == 200
+    assert len(about(session, {})["rows"]) == 200
     header, _ = decoded(api.tiles(session, {"begin": "0", "end": "200000", "pixel": "10", "lanes": "0-9999"}))
     assert len(header["lanes"]) == len(session.timeline.lanes)
 

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import webbrowser
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -54,31 +55,32 @@ def view(
     """
     from kinetoscope import window as windows
     from kinetoscope.ingest.capture_directory import find_inputs
-    from kinetoscope.viewer.guard import TICKET
-    from kinetoscope.viewer.server import Viewer, listen, serve
+    from kinetoscope.viewer.address import listen
+    from kinetoscope.viewer.loading import loaded
+    from kinetoscope.viewer.traces import Traces
 
     asked = windows.parse(steps, annotation, window)
-    inputs = find_inputs([input_path], compile_log)
-    where = listen(port)
-    viewer = Viewer(inputs, asked, use_store=not no_store)
-    number = where.getsockname()[1]
-    address = f"http://127.0.0.1:{number}/{viewer.token}/"
-
-    def ready() -> None:
-        _say(address, number)
-        viewer.choose(0)
-        if not no_browser:
-            # not the address itself: everyone can read with what a browser was started
-            once = f"http://127.0.0.1:{number}{TICKET}{viewer.ticket}"
-            threading.Thread(target=_open, args=(once,), daemon=True).start()
-
+    traces = Traces(find_inputs([input_path], compile_log), asked, use_store=not no_store)
+    address = listen(port)
     with contextlib.suppress(KeyboardInterrupt):
-        serve(viewer, where, ready)
-    if viewer.session.is_loading:
+        # the trace is read, and the browser starts, while the rest of the program is loaded
+        traces.choose(0)
+        _say(address.url, address.port)
+        if not no_browser:
+            threading.Thread(target=_open, args=(address.once,), daemon=True).start()
+        server = loaded(_server)
+        server.serve(server.Viewer(traces, address.token, address.ticket), address.socket)
+    if traces.session.is_loading:
         # the reader's processes would be waited for
         sys.stdout.flush()
         os._exit(0)
     return 0
+
+
+def _server() -> ModuleType:
+    from kinetoscope.viewer import server
+
+    return server
 
 
 def _say(address: str, port: int) -> None:

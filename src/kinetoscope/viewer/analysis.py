@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from kinetoscope.analyses.origins import Work, find_work
+from kinetoscope.findings.log_facts import LogFacts
 from kinetoscope.ingest.capture_directory import Capture
 from kinetoscope.ingest.compile_log import CompileLog
 from kinetoscope.link import Links
 from kinetoscope.link.logs import LogLinks
-from kinetoscope.reporting import report_of
+from kinetoscope.reporting import report_and_facts
 from kinetoscope.schema import Report
 from kinetoscope.trace import Trace, TraceWarning, UInt8
 from kinetoscope.viewer import kernel_table, meaning, overlays
 from kinetoscope.viewer.counters import Series, find_series
 from kinetoscope.viewer.flows import Flows, find_flows
+from kinetoscope.viewer.once import once
 from kinetoscope.viewer.query import Database
 from kinetoscope.window import WindowSpec
 
@@ -48,21 +49,29 @@ class Analysis:
         Raises:
             UsageError: the window is not in the trace.
         """
-        # the report first: it needs most memory while it is made
-        report = report_of(trace, window=window, log=log, capture=capture, warnings=warnings)
         links = Links(trace)
-        work = find_work(links)
-        join = LogLinks(links, log if log is not None else CompileLog())
-        if join.mismatch is not None:
-            join = LogLinks(links, CompileLog())
+        report, facts = report_and_facts(links, window=window, log=log, capture=capture, warnings=warnings)
+        if facts.links is links:
+            work = facts.work
+            join = facts.join if isinstance(facts, LogFacts) else LogLinks(links, CompileLog())
+        else:
+            work = find_work(links)
+            join = LogLinks(links, log if log is not None else CompileLog())
+            if join.mismatch is not None:
+                join = LogLinks(links, CompileLog())
         return cls(links, report, work, meaning.by_origin(links, work), join, capture)
 
-    @cached_property
+    def prepare(self) -> None:
+        """Make now what a page will ask for soon."""
+        for _ in (self.idle, self.flows, self.series, self.kernels):
+            pass
+
+    @once
     def flows(self) -> Flows:
         """All arrows."""
         return find_flows(self.links)
 
-    @cached_property
+    @once
     def idle(self) -> overlays.IdleLanes | None:
         """Idle gaps of the devices."""
         return overlays.idle_lanes(self.links)
@@ -70,20 +79,19 @@ class Analysis:
     @property
     def idle_if_known(self) -> overlays.IdleLanes | None:
         """The idle time if it was asked for before: a picture does not wait for it."""
-        found: overlays.IdleLanes | None = self.__dict__.get("idle")
-        return found
+        return Analysis.idle.if_made(self)
 
-    @cached_property
+    @once
     def series(self) -> list[Series]:
         """Counters."""
         return find_series(self.links)
 
-    @cached_property
+    @once
     def kernels(self) -> dict[str, Any]:
         """The kernel table."""
         return kernel_table.table(self.work, self.meaning, self.report)
 
-    @cached_property
+    @once
     def database(self) -> Database:
         """The trace in SQL."""
         return Database(self.links.trace, self.links.launches.launch_of_row)

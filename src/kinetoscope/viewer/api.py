@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from kinetoscope.errors import UsageError
+from kinetoscope.reporting import summary
 from kinetoscope.trace import Int64, Trace, UInt8
-from kinetoscope.viewer import area, details, flows, meaning, story
+from kinetoscope.viewer import area, details, flows, meaning, overlays, story, tracks
+from kinetoscope.viewer.analysis import Analysis
 from kinetoscope.viewer.encode import Drawn, label, viewport
 from kinetoscope.viewer.lanes import Lanes
 from kinetoscope.viewer.pyramid import Pyramid
@@ -246,8 +248,13 @@ def counter(session: Session, given: Parameters) -> dict[str, Any]:
 
 
 def overview(session: Session, given: Parameters) -> dict[str, Any]:
-    """The overview page."""
+    """What the overview page begins with."""
     return story.overview(session.timeline, session.analysis)
+
+
+def bars(session: Session, given: Parameters) -> dict[str, Any]:
+    """Where the time goes."""
+    return story.bars(session.timeline, session.analysis)
 
 
 def locate(session: Session, given: Parameters) -> dict[str, Any]:
@@ -269,3 +276,48 @@ def find_event(trace: Trace, track: str, start_ns: int, name: str) -> int | None
         if same or rows:
             return same[0] if same else rows[0]
     return None
+
+
+def about(session: Session, given: Parameters) -> dict[str, Any]:
+    """What the page needs to lay out the timeline: summary, tracks, extent."""
+    timeline = session.timeline
+    low, high = timeline.extent_ns
+    return {
+        "summary": summary(timeline.trace),
+        "begin_ns": low,
+        "end_ns": high,
+        "lanes": len(timeline.lanes),
+        "rows": tracks.rows(timeline),
+        "tracks": [tracks.label_of(timeline, number) for number in range(len(timeline.trace.track_list))],
+        "meanings": [{"key": key, "label": label} for key, label in meaning.MEANINGS],
+    }
+
+
+def overlaid(session: Session, given: Parameters) -> dict[str, Any]:
+    """Steps, breaks, phases, idle lanes (numbered after the others) and counters."""
+    timeline, analysis = session.timeline, session.analysis
+    idle, first_lane = analysis.idle, len(timeline.lanes)
+    return {
+        "steps": overlays.steps(analysis.links),
+        "breaks": overlays.breaks(timeline, analysis.links, analysis.report),
+        "phases": overlays.phases(analysis.links),
+        "idle": [
+            {"device": device, "lane": first_lane + number, "gaps": gaps, "tracks": _tracks(analysis, number)}
+            for number, (device, gaps) in enumerate(_gap_counts(idle))
+        ],
+        "causes": list(idle.causes) if idle else [],
+        "counters": [series.summary(number) for number, series in enumerate(analysis.series)],
+    }
+
+
+def _gap_counts(idle: overlays.IdleLanes | None) -> Sequence[tuple[str, int]]:
+    if idle is None:
+        return []
+    offset = idle.lanes.offset.tolist()
+    return [(device, offset[n + 1] - offset[n]) for n, device in enumerate(idle.devices)]
+
+
+def _tracks(analysis: Analysis, device: int) -> list[int]:
+    rows = analysis.links.devices[device].rows
+    found: list[int] = sorted(set(analysis.links.trace.columns.track[rows].tolist()))
+    return found

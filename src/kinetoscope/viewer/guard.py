@@ -17,8 +17,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-#: path of the address that a browser is started with
-TICKET = "/open/"
+from kinetoscope.viewer.address import TICKET
+
 _HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _Refusal: TypeAlias = "tuple[int, str] | None"
 

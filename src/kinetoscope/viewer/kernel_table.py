@@ -101,7 +101,8 @@ def _most_common(group: Int64, value: Int64, groups: int) -> Int64:
     found = np.full(groups, -1, np.int64)
     if len(group) == 0:
         return found
-    pairs, counts = np.unique(np.stack((group, value)), axis=1, return_counts=True)
-    order = np.lexsort((counts, pairs[0]))
-    found[pairs[0][order]] = pairs[1][order]  # the last one assigned is the most frequent
+    width = int(value.max()) + 2
+    pairs, counts = np.unique(group * width + (value + 1), return_counts=True)
+    order = np.lexsort((counts, pairs // width))
+    found[pairs[order] // width] = pairs[order] % width - 1  # the last one assigned is the most frequent
     return found

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import secrets
 import socket
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -18,12 +19,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from kinetoscope.errors import KinetoscopeError, UsageError
-from kinetoscope.ingest.capture_directory import Input, LogShelf
 from kinetoscope.render.escape import replace_surrogates
-from kinetoscope.viewer import api, compile_page, meaning, query
 from kinetoscope.viewer.guard import Guard
-from kinetoscope.viewer.session import NotReadyError, Session, about, overlaid
-from kinetoscope.window import WindowSpec
+from kinetoscope.viewer.loading import loaded
+from kinetoscope.viewer.session import NotReadyError
+from kinetoscope.viewer.traces import Traces
 
 STATIC = Path(__file__).parent / "static"
 _TYPES = {
@@ -34,63 +34,29 @@ _TYPES = {
     ".txt": "text/plain",
 }
 _BODY_BYTES = 1 << 20
-
-Answer = Callable[[Session, Mapping[str, str]], Any]
+_TURN_S = 0.0005
 
 
 class Viewer:
-    """The traces of one input; one of them is shown at a time."""
+    """Answers about the traces of one input."""
 
-    def __init__(
-        self, inputs: Sequence[Input], window: WindowSpec | None = None, *, use_store: bool = True
-    ) -> None:
-        self._inputs = list(inputs)
-        self._shelf = LogShelf()
-        self._window = window
-        self._use_store = use_store
-        self._open: dict[int, Session] = {}
-        self.chosen = 0
-        self.token = secrets.token_urlsafe(24)
-        self.ticket = secrets.token_urlsafe(24)
-
-    @property
-    def session(self) -> Session:
-        """The trace that is shown; it is read when it is first asked for."""
-        return self.choose(self.chosen)
-
-    def choose(self, number: int) -> Session:
-        """Show another trace of the input."""
-        if not 0 <= number < len(self._inputs):
-            raise UsageError("there is no such trace in the input")
-        self.chosen = number
-        if number not in self._open:
-            self._open.clear()  # one trace in memory at a time
-            session = Session(self._inputs[number], self._shelf, self._window, use_store=self._use_store)
-            self._open[number] = session
-            session.start()
-        return self._open[number]
-
-    def status(self) -> dict[str, Any]:
-        """State of the trace that is shown, and what else there is."""
-        return {
-            **self.session.status(),
-            "inputs": [item.source.label for item in self._inputs],
-            "chosen": self.chosen,
-        }
+    def __init__(self, traces: Traces, token: str, ticket: str) -> None:
+        self._traces = traces
+        self._token = token
+        self._ticket = ticket
 
     def app(self) -> ASGIApp:
         """The web application, guarded."""
         routes = [
             Route("/", self._file),
             Route("/static/{name:path}", self._file),
-            Route("/api/status", self._direct(self.status)),
+            Route("/api/status", self._status),
             Route("/api/choose", self._choose, methods=["POST"]),
             Route("/api/query", self._query, methods=["POST"]),
-            Route("/api/tiles", self._asked(api.tiles)),
             Route("/api/file", self._trace_file),
+            Route("/api/{name}", self._asked),
         ]
-        routes += [Route(f"/api/{name}", self._asked(answer)) for name, answer in _ANSWERS.items()]
-        return Guard(Starlette(routes=routes), self.token, self.ticket)
+        return Guard(Starlette(routes=routes), self._token, self._ticket)
 
     async def _file(self, request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
@@ -98,79 +64,57 @@ class Viewer:
         kind = _TYPES.get(path.suffix)
         if kind is None or not path.is_relative_to(STATIC.resolve()) or not path.is_file():
             return PlainTextResponse("not found\n", 404)
-        return FileResponse(path, media_type=kind)
+        # A few kilobytes of a local disk: read here, they need not wait for a thread's turn.
+        return Response(path.read_bytes(), media_type=kind)
 
     async def _trace_file(self, request: Request) -> Response:
-        source = self.session.item.source
+        source = self._traces.session.item.source
         if source.file is None or source.member is not None:
             return _json({"error": "this trace is no file of its own"}, 400)
         if not source.file.is_file():
             return _json({"error": "the trace file has gone"}, 400)
         return FileResponse(source.file, media_type="application/octet-stream")
 
-    def _direct(self, answer: Callable[[], Any]) -> Any:
-        async def respond(request: Request) -> Response:
-            return await run_in_threadpool(_response, answer)
+    async def _status(self, request: Request) -> Response:
+        seen = request.query_params.get("seen")
+        return await run_in_threadpool(_response, lambda: self._traces.status(seen))
 
-        return respond
+    async def _asked(self, request: Request) -> Response:
+        name, given = request.path_params["name"], dict(request.query_params)
 
-    def _asked(self, answer: Answer) -> Any:
-        async def respond(request: Request) -> Response:
-            given = dict(request.query_params)
-            return await run_in_threadpool(_response, lambda: answer(self.session, given))
+        def answer() -> Any:
+            known = loaded(_answers).ANSWERS
+            if name not in known:
+                raise UsageError("there is no such question")
+            return known[name](self._traces.session, given)
 
-        return respond
+        return await run_in_threadpool(_response, answer)
 
     async def _choose(self, request: Request) -> Response:
         body = await _body(request)
 
         def choose() -> dict[str, Any]:
-            self.choose(int(api.number({"number": str(body.get("number", ""))}, "number")))
-            return self.status()
+            number = body.get("number")
+            self._traces.choose(number if isinstance(number, int) else -1)
+            return self._traces.status()
 
         return await run_in_threadpool(_response, choose)
 
     async def _query(self, request: Request) -> Response:
         body = await _body(request)
         sql = body.get("sql")
+
+        asked = sql if isinstance(sql, str) else ""
         return await run_in_threadpool(
-            _response, lambda: self.session.analysis.database.run(sql if isinstance(sql, str) else "")
+            _response, lambda: loaded(_answers).run_sql(self._traces.session, asked)
         )
 
 
-def _schema(session: Session, given: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "tables": [
-            {"name": name, "columns": [{"name": column, "about": text} for column, text in columns]}
-            for name, columns in query.TABLES
-        ]
-    }
+def _answers() -> ModuleType:
+    # imported with the first question: until then the page's files are on their way
+    from kinetoscope.viewer import answers
 
-
-_ANSWERS: Mapping[str, Answer] = {
-    "trace": lambda session, given: {
-        **about(session),
-        "meanings": [{"key": key, "label": label} for key, label in meaning.MEANINGS],
-    },
-    "overlays": lambda session, given: overlaid(session.timeline, session.analysis),
-    "report": lambda session, given: session.analysis.report,
-    "overview": api.overview,
-    "slice": api.slice_,
-    "args": api.args,
-    "kernel": api.kernel,
-    "at": api.at,
-    "names": api.names,
-    "neighbour": api.neighbour,
-    "search": api.search,
-    "search-step": api.search_step,
-    "area": api.area_,
-    "flows": api.flows_in_view,
-    "counter": api.counter,
-    "locate": api.locate,
-    "kernels": lambda session, given: session.analysis.kernels,
-    "compile": lambda session, given: compile_page.page(session.analysis),
-    "tables": _schema,
-}
+    return answers
 
 
 def _response(answer: Callable[[], Any]) -> Response:
@@ -218,39 +162,18 @@ async def _body(request: Request) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def listen(port: int) -> socket.socket:
-    """A socket on this machine's loopback; port 0 takes any free one.
-
-    Raises:
-        UsageError: the port is taken.
-    """
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        found.bind(("127.0.0.1", port))
-    except OSError as error:
-        found.close()
-        raise UsageError(
-            f"--port {port}: {error.strerror or error}; without it a free one is taken"
-        ) from None
-    return found
-
-
-def serve(viewer: Viewer, where: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until interrupted; ``ready`` is called once connections are accepted."""
+def serve(viewer: Viewer, where: socket.socket) -> None:
+    """Serve until interrupted."""
     import uvicorn
 
-    class _Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            ready()
-
+    # The analysis computes in another thread; a picture should not wait for its turns of 5 ms.
+    sys.setswitchinterval(_TURN_S)
     config = uvicorn.Config(
         viewer.app(),
-        log_level="critical",
+        log_config=None,
         access_log=False,
         lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=1,
     )
-    _Server(config).run(sockets=[where])
+    uvicorn.Server(config).run(sockets=[where])

@@ -5,18 +5,22 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.ingest import load_source
 from kinetoscope.ingest.capture_directory import Input, LogShelf
-from kinetoscope.reporting import summary
-from kinetoscope.viewer import overlays, tracks
-from kinetoscope.viewer.analysis import Analysis
+from kinetoscope.viewer.loading import loaded
 from kinetoscope.viewer.search import Searches
 from kinetoscope.viewer.timeline import Timeline
 from kinetoscope.window import WindowSpec
+
+if TYPE_CHECKING:
+    from kinetoscope.viewer.analysis import Analysis
+
+
+#: progress of reading is told this often
+_PATIENCE_S = 0.25
 
 
 class NotReadyError(Exception):
@@ -42,6 +46,7 @@ class Session:
         self._searches: Searches | None = None
         self._began = time.monotonic()
         self._took: dict[str, float] = {}
+        self._changed = threading.Condition()
 
     def start(self) -> None:
         """Read in the background."""
@@ -52,18 +57,20 @@ class Session:
         try:
             trace = load_source(self.item.source, progress=self._advance, use_store=self._use_store)
             self._mark("read")
-            self._state = "arranging"
+            self._enter("arranging")
             timeline = Timeline.of(trace)
             self._searches = Searches(timeline)
             self._timeline = timeline
             self._mark("arranged")
-            self._state = "analysing"
+            self._enter("analysing")
             log, warnings = self._shelf.log_for(self.item, trace)
-            self._analysis = Analysis.of(
+            self._analysis = loaded(_analysis).of(
                 trace, window=self._window, log=log, capture=self.item.capture, warnings=warnings
             )
             self._mark("analysed")
-            self._state = "ready"
+            self._enter("ready")
+            self._analysis.prepare()
+            self._mark("prepared")
         except KinetoscopeError as error:
             self._fail(str(error))
         except MemoryError:
@@ -72,6 +79,11 @@ class Session:
             # A bug of ours: the page says so, and the terminal shows where.
             traceback.print_exc()
             self._fail(f"this is a bug in kinetoscope: {type(error).__name__}: {error}")
+
+    def wait_beyond(self, state: str | None) -> None:
+        """Wait until the state is another one, but not for long: who asks wants to see progress."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._state != state, _PATIENCE_S)
 
     def status(self) -> dict[str, Any]:
         """How far it is."""
@@ -116,6 +128,11 @@ class Session:
         """The analysis, or None while it is being made."""
         return self._analysis
 
+    def _enter(self, state: str) -> None:
+        with self._changed:
+            self._state = state
+            self._changed.notify_all()
+
     def _advance(self, done: int, total: int | None) -> None:
         self._done, self._total = done, total
 
@@ -124,47 +141,11 @@ class Session:
 
     def _fail(self, message: str) -> None:
         self._error = message
-        self._state = "failed"
+        self._enter("failed")
 
 
-def about(session: Session) -> dict[str, Any]:
-    """What the page needs to lay out the timeline: summary, tracks, extent."""
-    timeline = session.timeline
-    low, high = timeline.extent_ns
-    return {
-        "summary": summary(timeline.trace),
-        "begin_ns": low,
-        "end_ns": high,
-        "lanes": len(timeline.lanes),
-        "rows": tracks.rows(timeline),
-        "tracks": [tracks.label_of(timeline, number) for number in range(len(timeline.trace.track_list))],
-    }
+def _analysis() -> type[Analysis]:
+    # not at the top: the trace can be read before this is imported
+    from kinetoscope.viewer.analysis import Analysis
 
-
-def overlaid(timeline: Timeline, analysis: Analysis) -> dict[str, Any]:
-    """Steps, breaks, phases, idle lanes (numbered after the others) and counters."""
-    idle, first_lane = analysis.idle, len(timeline.lanes)
-    return {
-        "steps": overlays.steps(analysis.links),
-        "breaks": overlays.breaks(timeline, analysis.links, analysis.report),
-        "phases": overlays.phases(analysis.links),
-        "idle": [
-            {"device": device, "lane": first_lane + number, "gaps": gaps, "tracks": _tracks(analysis, number)}
-            for number, (device, gaps) in enumerate(_gap_counts(idle))
-        ],
-        "causes": list(idle.causes) if idle else [],
-        "counters": [series.summary(number) for number, series in enumerate(analysis.series)],
-    }
-
-
-def _gap_counts(idle: overlays.IdleLanes | None) -> Sequence[tuple[str, int]]:
-    if idle is None:
-        return []
-    offset = idle.lanes.offset.tolist()
-    return [(device, offset[n + 1] - offset[n]) for n, device in enumerate(idle.devices)]
-
-
-def _tracks(analysis: Analysis, device: int) -> list[int]:
-    rows = analysis.links.devices[device].rows
-    found: list[int] = sorted(set(analysis.links.trace.columns.track[rows].tolist()))
-    return found
+    return Analysis

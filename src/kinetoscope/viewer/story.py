@@ -28,21 +28,20 @@ _THREADS = 2
 
 
 def overview(timeline: Timeline, analysis: Analysis) -> dict[str, Any]:
-    """Everything of the overview page that is not in the report already."""
-    window = _window(timeline, analysis)
-    begin, end, steps, of = window
-    bars = [
+    """The sentence, and which stretch of time the bars are of."""
+    begin, end, _, of = _window(timeline, analysis)
+    return {"sentence": sentence(analysis.report), "of": of, "begin_ns": begin, "end_ns": end}
+
+
+def bars(timeline: Timeline, analysis: Analysis) -> dict[str, Any]:
+    """Where the time goes: a bar for the busiest device, and one for each of the busiest threads."""
+    begin, end, steps, _ = _window(timeline, analysis)
+    found = [
         _cpu_bar(timeline, analysis, track, begin, end, steps) for track in _threads(timeline, begin, end)
     ]
     if analysis.links.devices and analysis.report.kernels is not None:
-        bars.insert(0, _device_bar(analysis, begin, end, steps))
-    return {
-        "sentence": sentence(analysis.report),
-        "of": of,
-        "begin_ns": begin,
-        "end_ns": end,
-        "bars": bars,
-    }
+        found.insert(0, _device_bar(analysis, begin, end, steps))
+    return {"bars": found}
 
 
 def sentence(report: Report) -> str:

@@ -86,3 +86,14 @@ export function settled(call, ms) {
     timer = window.setTimeout(call, ms);
   };
 }
+
+/** @param {unknown} error */
+export function failure(error) {
+  const said = error instanceof Error ? error.message : String(error);
+  return h(
+    "div",
+    { class: "failed", role: "alert" },
+    h("h1", null, "This cannot be shown"),
+    h("p", null, said),
+  );
+}

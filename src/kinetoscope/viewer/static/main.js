@@ -1,7 +1,7 @@
 // The frame: waiting for the trace, the bar on top, the pages, and who is shown.
 
 import { read } from "./address.js";
-import { append, fill, h, one } from "./dom.js";
+import { append, failure, fill, h, one } from "./dom.js";
 import { bytes, counted, duration, tail } from "./format.js";
 import { get, onGone, post, ServerError } from "./net.js";
 import { compilePage } from "./pages/compile.js";
@@ -44,19 +44,15 @@ let shown = null;
 let shownName = "";
 let turn = 0;
 
-/** @param {number} ms */
-const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-
-/** Ask until the trace (or its analysis) is there. */
+/** Ask until the trace (or its analysis) is there; the server answers when something has changed. */
 async function wait(/** @type {(status: any) => boolean} */ done, /** @type {(status: any) => void} */ tell) {
-  let delay = 40;
+  let seen;
   for (;;) {
-    const status = await get("status");
+    const status = await get("status", { seen });
     tell(status);
     if (status.state === "failed") throw new ServerError(status.error, 400);
     if (done(status)) return status;
-    await pause(delay);
-    delay = Math.min(400, delay * 1.3);
+    seen = status.state;
   }
 }
 
@@ -87,17 +83,6 @@ function progress(status) {
     ? `, ${bytes(status.done)}${status.total ? ` of ${bytes(status.total)}` : ""}`
     : "";
   one(".loading [role=status]", page).textContent = `${said}${status.state === "reading" ? read : ""}`;
-}
-
-/** @param {unknown} error */
-export function failure(error) {
-  const said = error instanceof Error ? error.message : String(error);
-  return h(
-    "div",
-    { class: "failed", role: "alert" },
-    h("h1", null, "This cannot be shown"),
-    h("p", null, said),
-  );
 }
 
 function top(/** @type {any} */ status) {

@@ -1,7 +1,7 @@
 // The overview: for someone who has never read a trace.
 
 import { link } from "../address.js";
-import { append, fill, h } from "../dom.js";
+import { append, failure, fill, h } from "../dom.js";
 import { count, counted, duration, share } from "../format.js";
 import { get } from "../net.js";
 
@@ -22,8 +22,8 @@ export async function overviewPage(app, place) {
       h("p", null, h("a", { href: link("timeline") }, "The timeline is ready")),
     ),
   );
-  const report = await app.report();
-  const story = await get("overview");
+  const [report, story] = await Promise.all([app.report(), app.analysed().then(() => get("overview"))]);
+  const bars = h("div", { class: "bars", "aria-busy": "true" });
   fill(
     place,
     h(
@@ -35,13 +35,24 @@ export async function overviewPage(app, place) {
         "section",
         { "aria-labelledby": "time" },
         h("h2", { id: "time" }, "Where a step's time goes ", h("span", { class: "quiet" }, story.of)),
-        story.bars.length
-          ? story.bars.map((/** @type {any} */ each) => bar(each, app.trace.meanings))
-          : h("p", { class: "quiet" }, "Nothing with a duration was recorded."),
+        bars,
       ),
       compiled(report),
       findings(report),
     ),
+  );
+  // The sentence does not wait for them; everything else on the page is there.
+  get("bars").then(
+    (found) => {
+      fill(
+        bars,
+        found.bars.length
+          ? found.bars.map((/** @type {any} */ each) => bar(each, app.trace.meanings))
+          : h("p", { class: "quiet" }, "Nothing with a duration was recorded."),
+      );
+      bars.removeAttribute("aria-busy");
+    },
+    (error) => fill(bars, failure(error)),
   );
   return {};
 }

@@ -266,8 +266,9 @@ export async function timelinePage(app, place, values) {
     redraw();
   };
   dark.addEventListener("change", restyle);
+  nameColumn.draw();
+  resized(); // before anything is asked for: the width tells how fine
   arranged();
-  resized();
   void map.load().catch(fail);
   await apply(values);
 

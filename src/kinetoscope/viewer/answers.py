@@ -1,0 +1,50 @@
+"""Every question that the page asks, by the name in its address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kinetoscope.viewer import api, compile_page, query
+from kinetoscope.viewer.session import Session
+
+Answer = Callable[[Session, Mapping[str, str]], Any]
+
+
+def run_sql(session: Session, sql: str) -> dict[str, Any]:
+    """The rows of a query."""
+    return session.analysis.database.run(sql)
+
+
+def _tables(session: Session, given: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "tables": [
+            {"name": name, "columns": [{"name": column, "about": text} for column, text in columns]}
+            for name, columns in query.TABLES
+        ]
+    }
+
+
+ANSWERS: Mapping[str, Answer] = {
+    "trace": api.about,
+    "overlays": api.overlaid,
+    "report": lambda session, given: session.analysis.report,
+    "overview": api.overview,
+    "bars": api.bars,
+    "tiles": api.tiles,
+    "slice": api.slice_,
+    "args": api.args,
+    "kernel": api.kernel,
+    "at": api.at,
+    "names": api.names,
+    "neighbour": api.neighbour,
+    "search": api.search,
+    "search-step": api.search_step,
+    "area": api.area_,
+    "flows": api.flows_in_view,
+    "counter": api.counter,
+    "locate": api.locate,
+    "kernels": lambda session, given: session.analysis.kernels,
+    "compile": lambda session, given: compile_page.page(session.analysis),
+    "tables": _tables,
+}
