@@ -183,7 +183,7 @@ def _estimate(args: Sequence[Mapping[str, Any]]) -> tuple[int | None, int | None
     """What Inductor wrote beside the launch of a kernel."""
     if not args:
         return None, None
-    gigabytes, flops = _number(args[0].get("kernel_num_gb")), _number(args[0].get("kernel_flop"))
+    gigabytes, flops = number_of(args[0].get("kernel_num_gb")), number_of(args[0].get("kernel_flop"))
     return (
         round(gigabytes * 1e9) if gigabytes else None,
         round(flops) if flops else None,
@@ -191,12 +191,12 @@ def _estimate(args: Sequence[Mapping[str, Any]]) -> tuple[int | None, int | None
 
 
 def _copied(args: Sequence[Mapping[str, Any]]) -> int | None:
-    sizes = [_number(each.get("bytes")) for each in args]
+    sizes = [number_of(each.get("bytes")) for each in args]
     known = [size for size in sizes if size is not None]
     return round(sum(known) / len(known)) if known and len(known) == len(sizes) else None
 
 
-def _number(value: Any) -> float | None:
+def number_of(value: Any) -> float | None:
     """A positive finite number, however it was written."""
     try:
         number = float(value)

@@ -39,6 +39,13 @@ def whatif(
     fused_optimizer: Annotated[
         bool, typer.Option("--fused-optimizer", help="Eager optimizer steps are one launch.")
     ] = False,
+    no_guards: Annotated[bool, typer.Option("--no-guards", help="No guard checks.")] = False,
+    no_allocations: Annotated[
+        bool, typer.Option("--no-allocations", help="No memory asked of the driver or given back.")
+    ] = False,
+    no_data_wait: Annotated[
+        bool, typer.Option("--no-data-wait", help="The next batch is always there.")
+    ] = False,
     kernel: Annotated[
         list[str] | None,
         typer.Option(
@@ -100,6 +107,9 @@ def whatif(
         "--no-sync": no_sync,
         "--no-copies": no_copies,
         "--fused-optimizer": fused_optimizer,
+        "--no-guards": no_guards,
+        "--no-allocations": no_allocations,
+        "--no-data-wait": no_data_wait,
     }
     answer = answer_of(
         links,

@@ -10,7 +10,15 @@ from kinetoscope.analyses.wording import duration, listed, percent
 from kinetoscope.findings.facts import Facts
 from kinetoscope.findings.worth import LITTLE, Worth, said, worth_of
 from kinetoscope.replay import changes
-from kinetoscope.replay.predict import NO_COPIES, NO_SYNC, Change, Prediction
+from kinetoscope.replay.predict import (
+    NO_ALLOCATIONS,
+    NO_COPIES,
+    NO_DATA_WAIT,
+    NO_GUARDS,
+    NO_SYNC,
+    Change,
+    Prediction,
+)
 from kinetoscope.schema import Finding, FindingCode
 from kinetoscope.trace import Int64
 
@@ -107,13 +115,13 @@ def guard_overhead(facts: Facts) -> list[Finding]:
         " in turn), and fewer module attributes for guards to look at: compile the module that is called,"
         " not its parts."
     )
-    return _host_cause(facts, "guard-overhead", Cause.GUARD, "guard checks", fix, "guards")
+    return _host_cause(facts, "guard-overhead", Cause.GUARD, "guard checks", fix, NO_GUARDS)
 
 
 def data_loading(facts: Facts) -> list[Finding]:
     """Steps wait for the next batch."""
     fix = "More workers, pin_memory=True, a larger prefetch_factor, or less work for each sample."
-    return _host_cause(facts, "data-loading", Cause.DATA, "the data loader", fix, "waiting for data")
+    return _host_cause(facts, "data-loading", Cause.DATA, "the data loader", fix, NO_DATA_WAIT)
 
 
 def memory_alloc(facts: Facts) -> list[Finding]:
@@ -123,7 +131,7 @@ def memory_alloc(facts: Facts) -> list[Finding]:
         " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True avoids many of these calls."
     )
     return _host_cause(
-        facts, "memory-alloc", Cause.ALLOC, "allocation calls of the driver", fix, "allocations"
+        facts, "memory-alloc", Cause.ALLOC, "allocation calls of the driver", fix, NO_ALLOCATIONS
     )
 
 
@@ -140,7 +148,7 @@ def host_copy(facts: Facts) -> list[Finding]:
 
 
 def _host_cause(
-    facts: Facts, code: FindingCode, cause: Cause, what: str, fix: str, gone: str
+    facts: Facts, code: FindingCode, cause: Cause, what: str, fix: str, change: Change
 ) -> list[Finding]:
     worth = worth_of(facts)
     if worth.before is None:
@@ -149,8 +157,8 @@ def _host_cause(
     if spent < LITTLE * worth.before.step_ns:
         return []
     rows = worth.rows(cause)
-    prediction = worth.predict(Change(f"no {gone}", lambda model, _: changes.without(model, cause)))
-    return _finding(worth, code, f"{what[0].upper()}{what[1:]} take", spent, prediction, rows, fix)
+    title = f"{what[0].upper()}{what[1:]} take"
+    return _finding(worth, code, title, spent, worth.predict(change), rows, fix)
 
 
 def _waits(

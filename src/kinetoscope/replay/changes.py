@@ -13,6 +13,7 @@ import numpy as np
 
 from kinetoscope.analyses.breaks import Nesting
 from kinetoscope.analyses.idle_causes_names import Cause
+from kinetoscope.analyses.kernels import number_of
 from kinetoscope.link import Links
 from kinetoscope.link.names import Mark, marked
 from kinetoscope.link.regions import Calls, find_calls
@@ -30,6 +31,7 @@ class Constants:
         node_gap_ns: between the kernels of a CUDA graph.
         async_ns: host time of a call that no longer waits.
         fused_share: device time of a fused optimizer over that of the one there is.
+        pinned_bytes_per_ns: speed of a copy between the device and pinned memory.
     """
 
     graph_host_ns: int = 70_000
@@ -37,12 +39,27 @@ class Constants:
     node_gap_ns: int = 400
     async_ns: int = 3_000
     fused_share: float = 0.4
+    pinned_bytes_per_ns: float = 25.0
 
 
 #: the best guess, and what is at least and at most to be expected
 BEST = Constants()
-LEAST = Constants(graph_host_ns=35_000, gradient_ns=1_500, node_gap_ns=250, async_ns=1_000, fused_share=0.2)
-MOST = Constants(graph_host_ns=110_000, gradient_ns=5_000, node_gap_ns=1_000, async_ns=8_000, fused_share=0.9)
+LEAST = Constants(
+    graph_host_ns=35_000,
+    gradient_ns=1_500,
+    node_gap_ns=250,
+    async_ns=1_000,
+    fused_share=0.2,
+    pinned_bytes_per_ns=50.0,
+)
+MOST = Constants(
+    graph_host_ns=110_000,
+    gradient_ns=5_000,
+    node_gap_ns=1_000,
+    async_ns=8_000,
+    fused_share=0.9,
+    pinned_bytes_per_ns=12.0,
+)
 
 
 def cuda_graphs(model: Model, constants: Constants = BEST) -> Model:
@@ -194,14 +211,31 @@ def sync_count(model: Model) -> int:
 
 
 def no_copies(model: Model, constants: Constants = BEST) -> Model:
-    """Copies between host and device beside everything else: nobody waits for them."""
+    """Copies between host and device beside everything else: nobody waits for them, and memory is pinned."""
     changed = _without_waits(model, model.waits.cause == Cause.COPY, Cause.COPY, constants)
     copies = copy_blocks(model)
     if not len(copies):
         return changed
+    changed = changed.with_events(_as_pinned(changed, constants))
     stream = changed.blocks.stream.copy()
-    stream[copies] = int(stream.max()) + 1
-    return replace(changed, blocks=replace(changed.blocks, stream=stream))
+    aside = int(stream.max()) + 1
+    stream[copies] = aside
+    return replace(changed, blocks=replace(changed.blocks, stream=stream), aside=aside)
+
+
+def _as_pinned(model: Model, constants: Constants) -> Int64:
+    """Durations of device events with copies of pageable memory at the speed of pinned memory."""
+    c, names = model.links.trace.columns, model.links.trace.names
+    row, dur = model.events.row, model.events.dur_ns
+    slow = names.where(lambda name: "Pageable" in name)[c.name[row]] & (c.category[row] == Category.MEMCPY)
+    if not slow.any():
+        return dur
+    size = np.array([number_of(args.get("bytes")) or 0 for args in model.links.trace.args_of(row[slow])])
+    taken = np.rint(size / constants.pinned_bytes_per_ns).astype(np.int64)
+    found: Int64 = dur.copy()
+    # what says no size stays as it is
+    found[slow] = np.where(taken > 0, np.minimum(dur[slow], taken), dur[slow])
+    return found
 
 
 def copy_blocks(model: Model) -> Int64:
@@ -222,6 +256,17 @@ def _without_waits(model: Model, gone: Bool, cause: Cause, constants: Constants)
     first = np.flatnonzero((model.host.cause == cause) & np.append(True, np.diff(model.host.row) != 0))
     host[first] = np.minimum(model.host.dur_ns[first], constants.async_ns)
     return replace(model.with_host(host), items=model.items.where(keep))
+
+
+def no_allocations(model: Model) -> Model:
+    """Nothing asks the driver for memory or gives it back, which would wait for the device."""
+    gone = model.waits.cause == Cause.ALLOC
+    return _without_waits(model, gone, Cause.ALLOC, replace(BEST, async_ns=0))
+
+
+def cause_ns(model: Model, cause: Cause) -> int:
+    """Host time of the window with this cause, waits left out."""
+    return int(model.host.dur_ns[model.host.cause == cause].sum())
 
 
 def without(model: Model, *causes: Cause) -> Model:

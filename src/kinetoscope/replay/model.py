@@ -131,7 +131,8 @@ class Model:
     """The steps ``first_step`` to ``last_step`` of a trace, ready to be replayed.
 
     ``queue`` is how many launches the host may be ahead of the device before it has to wait.
-    ``usual`` are the numbers of steps that a median is taken over.
+    ``usual`` are the numbers of steps that a median is taken over. The stream ``aside`` runs ahead of all
+    others, as far as it can: it sets the pace only by how much there is of it.
     """
 
     links: Links
@@ -144,6 +145,7 @@ class Model:
     blocks: Blocks
     events: Events
     queue: int
+    aside: int = -1
 
     def with_host(self, dur_ns: Int64) -> Model:
         """The same with other host durations."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinetoscope.replay.model import Item, Model
-from kinetoscope.trace import Bool, Int64
+from kinetoscope.trace import Int64
 
 _LONG_AGO = -(2**62)
 
@@ -92,31 +92,17 @@ def _measured(model: Model, marks: dict[int, int], starts: list[int], total_ns: 
     """Steps as `kinetoscope.analyses.steps` measures them, over the same steps."""
     numbers = np.arange(model.first_step, model.last_step + 1)
     host = np.array([marks[number + 1] - marks[number] for number in numbers.tolist()], np.int64)
+    first = np.full(len(numbers), 2**62, np.int64)
     step = model.blocks.step - model.first_step
     at = np.array(starts, np.int64)
     # a change may have left blocks that nothing launches any more
     inside = (step >= 0) & (step < len(numbers)) & (at != _LONG_AGO)
+    aside = inside & (model.blocks.stream == model.aside)
+    inside &= ~aside
+    np.minimum.at(first, step[inside], at[inside])
+    known = (first[:-1] < 2**61) & (first[1:] < 2**61)
     usual = np.isin(numbers, model.usual)
-    device = _device_steps(model.blocks.stream[inside], step[inside], at[inside], usual)
-    medians = [float(np.median(some)) for some in (host[usual], device) if len(some)]
+    device = (first[1:] - first[:-1])[known & usual[:-1]]
+    busy = np.bincount(step[aside], model.blocks.length_ns[aside], len(numbers))[usual]
+    medians = [float(np.median(some)) for some in (host[usual], device, busy) if len(some)]
     return Replayed(round(max(medians)) if medians else 0, host, device, int(total_ns))
-
-
-def _device_steps(stream: Int64, step: Int64, start_ns: Int64, usual: Bool) -> Int64:
-    """From the first work of a step to that of the next, on the stream where that takes longest.
-
-    One stream may run ahead of the others, as copies do that nobody waits for: it does not tell the pace.
-    """
-    slowest: Int64 = np.empty(0, np.int64)
-    most = 0
-    for number in range(int(stream.max()) + 1 if len(stream) else 0):
-        mine = stream == number
-        first = np.full(len(usual), 2**62, np.int64)
-        np.minimum.at(first, step[mine], start_ns[mine])
-        known = (first[:-1] < 2**61) & (first[1:] < 2**61) & usual[:-1]
-        found = np.diff(first)[known]
-        # a stream that works in some steps only is not compared with one that works in all
-        rank = (len(found), float(np.median(found)) if len(found) else 0.0)
-        if len(found) and rank > (most, float(np.median(slowest)) if len(slowest) else 0.0):
-            slowest, most = found, len(found)
-    return slowest

@@ -9,12 +9,20 @@ from typing import Literal, TypeAlias
 import msgspec
 import numpy as np
 
+from kinetoscope.analyses.idle_causes_names import Cause
 from kinetoscope.analyses.wording import counted
 from kinetoscope.errors import UsageError
 from kinetoscope.link import Links
 from kinetoscope.replay import predict as predictions
 from kinetoscope.replay.build import build
-from kinetoscope.replay.changes import break_ns, copy_blocks, graph_calls, optimizer_steps, sync_count
+from kinetoscope.replay.changes import (
+    break_ns,
+    cause_ns,
+    copy_blocks,
+    graph_calls,
+    optimizer_steps,
+    sync_count,
+)
 from kinetoscope.replay.model import Model
 from kinetoscope.replay.predict import Before, Change, Prediction, Verdict, predict
 
@@ -62,6 +70,16 @@ BY_OPTION: dict[str, Change] = {
     "--no-sync": predictions.NO_SYNC,
     "--no-copies": predictions.NO_COPIES,
     "--fused-optimizer": predictions.FUSED_OPTIMIZER,
+    "--no-guards": predictions.NO_GUARDS,
+    "--no-allocations": predictions.NO_ALLOCATIONS,
+    "--no-data-wait": predictions.NO_DATA_WAIT,
+}
+
+
+_HOST_TIME = {
+    "--no-guards": ("host time in guard checks", Cause.GUARD),
+    "--no-allocations": ("host time in allocation calls of the driver", Cause.ALLOC),
+    "--no-data-wait": ("host time waiting for data", Cause.DATA),
 }
 
 
@@ -150,7 +168,10 @@ def _found(model: Model, option: str) -> str:
         return f"synchronisations: {_a_step(model, sync_count(model))} a step"
     if option == "--no-copies":
         return f"copies between host and device: {_a_step(model, len(copy_blocks(model)))} a step"
-    return f"eager optimizer steps: {_a_step(model, len(optimizer_steps(model)))} a step"
+    if option == "--fused-optimizer":
+        return f"eager optimizer steps: {_a_step(model, len(optimizer_steps(model)))} a step"
+    what, cause = _HOST_TIME[option]
+    return f"{what}: {_a_step(model, cause_ns(model, cause) / 1e3)} us a step"
 
 
 def _a_step(model: Model, total: float) -> str:
