@@ -211,11 +211,11 @@ def _zip(source: Path, target: Path) -> None:
         shutil.copyfileobj(plain, packed, 16 << 20)
 
 
-def put(table: str, page: Path) -> None:
+def put(table: str, page: Path, marks: tuple[str, str] = _MARKS) -> None:
     """Write the table into a page, between its marks where it has them."""
-    text = page.read_text(encoding="utf-8") if page.exists() else "".join(_MARKS)
-    before, rest = text.split(_MARKS[0])
-    page.write_text(f"{before}{_MARKS[0]}\n{table}\n{_MARKS[1]}{rest.split(_MARKS[1])[1]}", encoding="utf-8")
+    text = page.read_text(encoding="utf-8") if page.exists() else "".join(marks)
+    before, rest = text.split(marks[0])
+    page.write_text(f"{before}{marks[0]}\n{table}\n{marks[1]}{rest.split(marks[1])[1]}", encoding="utf-8")
 
 
 def options_of(argv: Sequence[str]) -> argparse.Namespace:

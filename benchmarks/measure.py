@@ -43,7 +43,7 @@ def run(command: Sequence[str], env: Mapping[str, str] | None = None, timeout: f
         text=True,
         start_new_session=True,
     )
-    watch = _Watch(process.pid)
+    watch = Watch(process.pid)
     watch.start()
     try:
         _, stderr = process.communicate(timeout=timeout)
@@ -58,8 +58,8 @@ def run(command: Sequence[str], env: Mapping[str, str] | None = None, timeout: f
     return Measured(seconds, watch.anonymous or None, watch.resident or None, process.returncode, stderr)
 
 
-class _Watch(threading.Thread):
-    """Sums the memory of a process tree every so often."""
+class Watch(threading.Thread):
+    """Sums the memory of a process tree every so often; the highest sums, and the one at its start."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -67,6 +67,7 @@ class _Watch(threading.Thread):
         self._done = threading.Event()
         self.anonymous = 0
         self.resident = 0
+        self.anonymous_before = sum(_memory(each)[0] for each in _tree(pid))
 
     def run(self) -> None:
         if not sys.platform.startswith("linux"):

@@ -1,9 +1,10 @@
-"""The viewer's figures: opening, viewport answers, memory, frames a second.
+"""The viewer's figures: opening beside peers, viewport answers, memory, frames a second.
 
-    python benchmarks/viewer.py TRACE [--synthetic 30000000] [--windows 200]
+    python benchmarks/viewer.py TRACE... [--peer-venv DIR] [--table PAGE] [--synthetic 30000000]
 
-TRACE is opened twice, so that the second time it comes from the store. Peers are measured in the same
-run where they are installed: the trace processor of the ``perfetto`` package, if its binary is there.
+A trace is opened from the store, as every time but the first. Needs playwright and Chromium. Peers
+(``pip install viztracer torch-tb-profiler tensorboard`` into an environment of their own) are measured in the
+same run, ours before and after them. The ``perfetto`` package is no peer: it downloads its program.
 """
 
 from __future__ import annotations
@@ -11,22 +12,21 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import resource
-import shutil
-import signal
 import subprocess
 import sys
 import time
-import urllib.request
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import ingest
 import numpy as np
+import viewer_opening as opening
 
-SRC = Path(__file__).resolve().parents[1] / "src"
+SRC = opening.SRC
 PIXELS = 2000
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+MARKS = ("<!-- benchmark: viewer begin -->\n", "<!-- benchmark: viewer end -->\n")
 FRAMES = """async ([seconds, kind]) => {
     const { view, tiles } = globalThis.kinetoscope;
     const begin = performance.now(), times = [];
@@ -51,90 +51,80 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("trace", type=Path, nargs="?")
-    parser.add_argument("--synthetic", type=int, default=0, metavar="N", help="also N made-up slices")
-    parser.add_argument("--windows", type=int, default=200)
-    parser.add_argument("--no-browser", action="store_true")
+    add = parser.add_argument
+    add("traces", type=Path, nargs="*", metavar="TRACE")
+    add("--peers", action="store_true", help="open the traces with the peers that are installed as well")
+    add(
+        "--peer-venv",
+        type=Path,
+        metavar="DIR",
+        help="their environment; else they are looked for on PATH",
+    )
+    add("--table", type=Path, metavar="PAGE", help="put the openings as a table into this page")
+    add("--synthetic", type=int, default=0, metavar="N", help="also N made-up slices")
+    add("--windows", type=int, default=200, help="viewports asked of the server")
     options = parser.parse_args()
     sys.path.insert(0, str(SRC))
-    found: dict[str, Any] = {}
-    if options.trace is not None:
-        found["opened"] = [opened(options.trace, browse=not options.no_browser) for _ in range(2)]
-        found["viewport"] = viewport(options.trace, options.windows)
-        found["peer"] = peer(options.trace)
+    results = [(trace, openings(trace, options)) for trace in options.traces]
+    found: dict[str, Any] = {
+        "opened": [[str(trace), *map(asdict, opened)] for trace, opened in results],
+        "viewport": [viewport(trace, options.windows) for trace in options.traces],
+        "frames": [frames(trace) for trace in options.traces],
+    }
     if options.synthetic:
         found["synthetic"] = synthetic(options.synthetic, options.windows)
     print(json.dumps(found, indent=2))
+    if options.table is not None:
+        text = f"{ingest.machine()}; load {os.getloadavg()[0]:.1f} at the end.\n\n{opening.table(results)}\n"
+        ingest.put(text, options.table, MARKS)
 
 
-def opened(trace: Path, *, browse: bool) -> dict[str, Any]:
-    """Start the viewer as a person does; from there to what is on the screen."""
-    began = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kinetoscope", "view", "--no-browser", str(trace)],
-        stdout=subprocess.PIPE,
-        text=True,
+def openings(trace: Path, options: argparse.Namespace) -> list[opening.Opened]:
+    """Every viewer on one trace, ours twice: before the peers, and after."""
+    from playwright.sync_api import sync_playwright
+
+    subprocess.run(  # writes the store, as the first report or view of a trace does
+        [sys.executable, "-m", "kinetoscope", "report", "--format", "json", "-o", os.devnull, str(trace)],
         env={**os.environ, "PYTHONPATH": str(SRC)},
+        check=True,
     )
-    try:
-        assert process.stdout is not None
-        address = re.search(r"http://\S+", process.stdout.readline())
-        assert address is not None
-        found: dict[str, Any] = {"address_s": round(time.perf_counter() - began, 3)}
-        if browse:
-            found |= browsed(address.group(0), began)
-        while (state := status(address.group(0)))["state"] not in ("ready", "failed"):
-            time.sleep(0.05)
-        found |= {"state": state["state"], "server": state["took"], "server_rss_mb": rss_mb(process.pid)}
-        return found
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(120)  # the store may still be written
-
-
-def status(address: str) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{address}api/status") as answer:
-        return json.load(answer)  # type: ignore[no-any-return]
-
-
-def rss_mb(pid: int) -> dict[str, int]:
-    """Highest resident memory so far; of it what is not the mapped store."""
-    text = Path(f"/proc/{pid}/status").read_text()
-    found = {name: int(value) // 1024 for name, value in re.findall(r"(VmHWM|RssAnon):\s+(\d+)", text)}
-    return {"peak": found["VmHWM"], "anonymous": found["RssAnon"]}
-
-
-def browsed(address: str, began: float) -> dict[str, Any]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        return {"browser": "playwright is not installed"}
-    if chromium is None:
-        return {"browser": "chromium is not installed"}
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        started = time.perf_counter()
-        page = browser.new_page(viewport={"width": 1920, "height": 1080})
-        page.set_default_timeout(180_000)
-        page.goto(f"{address}#/timeline")
-        page.wait_for_selector(".loading, .timeline")
-        found: dict[str, Any] = {
-            "browser_start_s": round(started - began, 3),
-            "something_after_s": round(time.perf_counter() - started, 3),
-        }
-        page.wait_for_selector(".timeline[data-settled=true]")
-        found["timeline_after_s"] = round(time.perf_counter() - started, 3)
-        page.goto(f"{address}#/overview")
-        page.wait_for_selector(".overview h1")
-        found["overview_after_s"] = round(time.perf_counter() - started, 3)
-        page.goto(f"{address}#/timeline")
-        page.wait_for_selector(".timeline[data-settled=true]")
-        page.evaluate("kinetoscope.view.zoom(0.25)")
-        page.wait_for_timeout(1000)
-        found["frames"] = {kind: page.evaluate(FRAMES, [4, kind]) for kind in ("pan", "zoom")}
-        browser.close()
+
+        def browse() -> Any:
+            return opening.browser_page(playwright)
+
+        found = opening.kinetoscope(trace, browse)
+        if options.peers or options.peer_venv:
+            found += opening.peers(trace, options.peer_venv, browse)
+            found = _means(found, opening.kinetoscope(trace, browse))
     return found
+
+
+def _means(before: list[opening.Opened], again: list[opening.Opened]) -> list[opening.Opened]:
+    """Of our own two rounds, the mean time."""
+    means = {
+        (each.viewer, each.what): replace(each, seconds=(each.seconds + other.seconds) / 2)
+        for each in before
+        for other in again
+        if (each.viewer, each.what) == (other.viewer, other.what) and each.seconds and other.seconds
+    }
+    return [means.get((each.viewer, each.what), each) for each in before]
+
+
+def frames(trace: Path) -> dict[str, Any]:
+    """Frames a second while panning and zooming."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright, opening.browser_page(playwright) as page:
+        process = opening.started([sys.executable, "-m", "kinetoscope", "view", "--no-browser", str(trace)])
+        try:
+            page.goto(f"{opening.address(process)}#/timeline")
+            page.wait_for_selector(".timeline[data-settled=true]")
+            page.evaluate("kinetoscope.view.zoom(0.25)")
+            page.wait_for_timeout(1000)
+            return {kind: page.evaluate(FRAMES, [4, kind]) for kind in ("pan", "zoom")}
+        finally:
+            opening.stop(process)
 
 
 def viewport(trace: Path, windows: int) -> dict[str, Any]:
@@ -209,15 +199,6 @@ def timed(ask: Any, extent: tuple[int, int], windows: int) -> dict[str, float]:
         spent.append((time.perf_counter() - start) * 1000)
     median, high95 = np.percentile(spent, [50, 95])
     return {"median_ms": round(median, 1), "p95_ms": round(high95, 1), "max_ms": round(max(spent), 1)}
-
-
-def peer(trace: Path) -> dict[str, Any] | str:
-    binary = shutil.which("trace_processor_shell") or shutil.which("trace_processor")
-    if binary is None:
-        return "no trace processor is installed"
-    began = time.perf_counter()
-    subprocess.run([binary, "-Q", "select count(*) from slice", str(trace)], check=True, capture_output=True)
-    return {"trace_processor_s": round(time.perf_counter() - began, 1)}
 
 
 if __name__ == "__main__":
