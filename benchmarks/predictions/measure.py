@@ -29,8 +29,6 @@ _HERE = Path(__file__).resolve().parent
 _SOURCE = _HERE.parents[1] / "src"
 _START_S, _RUN_S = 150.0, 60.0
 _STEPS = 20
-# steps of the program beyond its warm-up: those that are timed and profiled
-_BEYOND = 200
 
 
 @dataclass
@@ -112,7 +110,7 @@ def _captured(pair: str, warmup: int, folder: Path) -> Job:
                 *(sys.executable, "-m", "kinetoscope", "run", "--no-report", "-o", str(folder / pair)),
                 *("--warmup", str(warmup), "--steps", str(_STEPS)),
                 *(str(_HERE / "program.py"), pair, "before", "--gate", str(gate)),
-                *("--steps", str(warmup + _BEYOND)),
+                *("--steps", str(3 * warmup + 5 * _STEPS)),
             ],
             env={
                 **os.environ,

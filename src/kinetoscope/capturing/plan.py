@@ -40,9 +40,10 @@ def make_plan(options: RunOptions, step_ns: float, remaining: int | None) -> Pla
     if step_ns > 0 and step_ns * profiled > limit_ns:
         profiled = min(profiled, max(_MIN_PROFILED, int(limit_ns / step_ns)))
     before = _FEW if step_ns < 50e6 else 5 if step_ns < 1e9 else 2
-    if remaining is not None and remaining > 10 * _MANY and step_ns > 0:
-        before = max(before, min(_MANY, int(_MANY_NS / step_ns)))
-        before = max(before, min(_MOST, remaining // 10, int(_LONG_ENOUGH_NS / step_ns)))
+    if remaining is not None and step_ns > 0:
+        room = (remaining - profiled) // 4
+        many = max(min(_MANY, int(_MANY_NS / step_ns)), min(_MOST, int(_LONG_ENOUGH_NS / step_ns)))
+        before = max(before, min(room, many))
     after = before
     if remaining is not None and remaining < before + profiled + after:
         # The profile comes first, then the steps before it, then the ones after.
