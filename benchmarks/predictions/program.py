@@ -21,7 +21,7 @@ import torch
 from pairs import DEVICE, PAIRS
 
 _WARMUP = 8
-_SETTLE_S, _ROUND_S, _ROUNDS = 0.5, 0.06, 9
+_SETTLE_S, _ROUND_S, _ROUNDS = 0.4, 0.05, 9
 # The CPU is shared: at times it runs at half its speed. Nothing is measured then.
 _CALM, _PATIENCE_S = 1.15, 20.0
 

@@ -18,7 +18,7 @@ SHORT_PROGRAM_STEPS: Final = 6
 _FEW: Final = 10
 _MANY: Final = 50
 _MANY_NS: Final = 200_000_000
-# Shorter steps are timed for this long: a CPU's speed varies more from moment to moment than from step to step.
+# Shorter steps are timed for this long: a CPU's speed varies from moment to moment, not from step to step.
 _LONG_ENOUGH_NS: Final = 100_000_000
 _MOST: Final = 400
 _MIN_PROFILED: Final = 3
