@@ -25,13 +25,23 @@ gap, and they sum to it exactly. In order of precedence:
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from kinetoscope.analyses.idle_causes_host import Line, host_states
 from kinetoscope.analyses.idle_causes_names import WAITS, Cause, State
-from kinetoscope.analyses.idle_pieces import Pieces, cut, inserted, one_after_another, ranges, refined
+from kinetoscope.analyses.idle_pieces import (
+    Pieces,
+    cut,
+    inserted,
+    joined,
+    one_after_another,
+    ranges,
+    refined,
+    unknown_pieces,
+)
 from kinetoscope.analyses.origins import has_cpu_rows
 from kinetoscope.link import Links
 from kinetoscope.link.ancestors import nearest_around
@@ -42,6 +52,8 @@ from kinetoscope.trace import Bool, Category, Int32, Int64, UInt8
 _LEAST_WAIT_NS = 10_000
 #: a device takes up its work faster than this; what is beyond has a reason that the trace does not show
 LONGEST_LATENCY_NS = 50_000
+#: gaps that are divided at once: their pieces stay in the cache
+_AT_ONCE = 1 << 14
 #: of other threads, only so many with most launches are asked what they did
 _THREADS = 8
 
@@ -61,58 +73,78 @@ ORDINARY = np.isin(
 )
 
 
+@dataclass(frozen=True, eq=False)
+class _Ends:
+    """How gaps end. Columns of one entry a gap.
+
+    Attributes:
+        start_ns: start of the gap.
+        end_ns: its end.
+        returned_ns: when the call had returned that launched the work which ends it.
+        track: thread of that call, -1 where it is not known.
+        row: that call, or -1.
+        is_behind: whether the work waited for another stream.
+    """
+
+    start_ns: Int64
+    end_ns: Int64
+    returned_ns: Int64
+    track: Int64
+    row: Int32
+    is_behind: Bool
+
+    def where(self, keep: slice) -> _Ends:
+        return _Ends(
+            self.start_ns[keep],
+            self.end_ns[keep],
+            self.returned_ns[keep],
+            self.track[keep],
+            self.row[keep],
+            self.is_behind[keep],
+        )
+
+
 def pieces_of_gaps(
     links: Links, gap_device: Int64, start_ns: Int64, end_ns: Int64, next_row: Int64
 ) -> Pieces:
     """The pieces of these gaps (ordered by device, then start; ``next_row`` ends each)."""
-    everything = Pieces(
-        np.arange(len(start_ns)),
-        start_ns,
-        end_ns,
-        np.full(len(start_ns), Cause.UNKNOWN, np.uint8),
-        np.full(len(start_ns), -1, np.int32),
-    )
-    if not len(start_ns) or not has_cpu_rows(links):
-        return everything
     launches, c = links.launches, links.trace.columns
     device = np.searchsorted(launches.device_rows, next_row)
-    linked = launches.is_linked[device]
-    if not linked.any():
-        return everything
-    call = launches.call_of[device]
-    row = launches.launch_row[device]
+    if not has_cpu_rows(links) or not launches.is_linked[device].any():
+        return unknown_pieces(np.arange(len(start_ns)), start_ns, end_ns)
+    call, row = launches.call_of[device], launches.launch_row[device]
     returned = c.end_ns[np.maximum(row, 0)]
     if len(launches.call_rows):
         ends = launches.call_start_ns + launches.call_dur_ns
         returned = np.where(call >= 0, ends[np.maximum(call, 0)], returned)
-    handed = np.minimum(np.maximum(returned, start_ns), end_ns)
+    behind = _behind_other_stream(links, device, start_ns)
+    gaps = _Ends(start_ns, end_ns, returned, launches.launch_track[device], row.astype(np.int32), behind)
     lines = launching_lines(links)
-    host = _host(lines, launches.launch_track[device], start_ns, handed, linked)
-    after = _after_launch(links, device, start_ns, end_ns, returned, handed, linked)
+    parts = []
+    for first in range(0, len(start_ns), _AT_ONCE):
+        found = _pieces(lines, gaps.where(slice(first, first + _AT_ONCE)))
+        found.gap[:] += first
+        parts.append(found)
+    return _with_lost_lead(lines, joined(parts), gap_device)
+
+
+def _pieces(lines: dict[int, Line], gaps: _Ends) -> Pieces:
+    """The pieces of some gaps, before waits are given what they cost."""
+    linked = gaps.row >= 0
+    handed = np.minimum(np.maximum(gaps.returned_ns, gaps.start_ns), gaps.end_ns)
+    usual = np.minimum(handed + LONGEST_LATENCY_NS, gaps.end_ns)
+    cause = np.where(gaps.returned_ns <= gaps.start_ns, np.uint8(Cause.QUEUED), np.uint8(Cause.LATENCY))
+    cause[gaps.is_behind] = Cause.STREAM
+    soon = np.flatnonzero(linked & (usual > handed))
+    late = np.flatnonzero(linked & (gaps.end_ns > usual))
     unlinked = np.flatnonzero(~linked)
-    parts = (host, *after, *([everything.where(unlinked)] if len(unlinked) else []))
-    return _with_lost_lead(lines, one_after_another(parts, len(start_ns)), gap_device)
-
-
-def _after_launch(
-    links: Links,
-    device: Int64,
-    start_ns: Int64,
-    end_ns: Int64,
-    returned: Int64,
-    handed: Int64,
-    linked: Bool,
-) -> tuple[Pieces, Pieces]:
-    """What lies between the return of the launching call and the start of its work."""
-    cause = np.where(returned <= start_ns, np.uint8(Cause.QUEUED), np.uint8(Cause.LATENCY))
-    cause[_behind_other_stream(links, device, start_ns)] = Cause.STREAM
-    usual = np.minimum(handed + LONGEST_LATENCY_NS, end_ns)
-    row = links.launches.launch_row[device].astype(np.int32)
-    keep = np.flatnonzero(linked & (usual > handed))
-    soon = Pieces(keep, handed[keep], usual[keep], cause[keep], row[keep])
-    keep = np.flatnonzero(linked & (end_ns > usual))
-    unknown = np.full(len(keep), Cause.UNKNOWN, np.uint8)
-    return soon, Pieces(keep, usual[keep], end_ns[keep], unknown, row[keep])
+    parts = (
+        _host(lines, gaps.track, gaps.start_ns, handed),
+        Pieces(soon, handed[soon], usual[soon], cause[soon], gaps.row[soon]),
+        replace(unknown_pieces(late, usual[late], gaps.end_ns[late]), row=gaps.row[late]),
+        unknown_pieces(unlinked, gaps.start_ns[unlinked], gaps.end_ns[unlinked]),
+    )
+    return one_after_another(parts, len(gaps.start_ns))
 
 
 def _behind_other_stream(links: Links, device: Int64, start_ns: Int64) -> Bool:
@@ -185,9 +217,9 @@ def _with_profiler(line: Line, start_ns: Int64, end_ns: Int64, rows: Int64) -> L
     return Line(line.track, at, state, cause, row)
 
 
-def _host(lines: dict[int, Line], track: Int64, start_ns: Int64, end_ns: Int64, linked: Bool) -> Pieces:
+def _host(lines: dict[int, Line], track: Int64, start_ns: Int64, end_ns: Int64) -> Pieces:
     """What the launching threads did until the launching call returned, in order of the gaps."""
-    owner = np.flatnonzero(linked & (end_ns > start_ns))
+    owner = np.flatnonzero((track >= 0) & (end_ns > start_ns))
     track = track[owner]
     host = Pieces(
         owner,

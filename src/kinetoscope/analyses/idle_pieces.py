@@ -5,6 +5,7 @@ Pieces are made in the order of their gaps, and stay in it: millions of them are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -39,6 +40,23 @@ class Pieces:
         return Pieces(
             self.gap[keep], self.start_ns[keep], self.end_ns[keep], self.cause[keep], self.row[keep]
         )
+
+
+def unknown_pieces(gap: Int64, start_ns: Int64, end_ns: Int64) -> Pieces:
+    """Pieces about which nothing is known."""
+    cause = np.full(len(gap), Cause.UNKNOWN, np.uint8)
+    return Pieces(gap, start_ns, end_ns, cause, np.full(len(gap), -1, np.int32))
+
+
+def joined(parts: Sequence[Pieces]) -> Pieces:
+    """All pieces of the parts (at least one), part after part."""
+    return Pieces(
+        np.concatenate([part.gap for part in parts]),
+        np.concatenate([part.start_ns for part in parts]),
+        np.concatenate([part.end_ns for part in parts]),
+        np.concatenate([part.cause for part in parts]),
+        np.concatenate([part.row for part in parts]),
+    )
 
 
 def ranges(first: Int64, count: Int64) -> Int64:
