@@ -4,7 +4,8 @@ Processes differ by far more than the cost of a hook, so `overhead.py` cannot bo
 the same process runs short blocks of steps in turn, in random order within each pair:
 
 * ``--mode hooks``: start this under ``kinetoscope run --warmup 100000 --no-report``; the hooks that
-  see the program's steps are taken away and put back between blocks;
+  see the program's steps are taken away and put back between blocks. Everything else that a run adds,
+  such as the compile log and Inductor's switches, is on in both: ``overhead.py`` measures it;
 * ``--mode profiled``: start this alone; blocks are profiled by torch.profiler as a program would,
   and by the session that a capture uses, with its step marks.
 
@@ -69,17 +70,21 @@ def hooks_block(watched: bool) -> float:
     found = [item for item in gc.get_objects() if type(item) is StepHooks]
     assert len(found) == 1, "start this under `kinetoscope run --warmup 100000 --no-report`"
     hooks = found[0]
-    assert hooks._active, "the capture is over already"
+    assert hooks.pulse.thread, "the capture is over already"
     if watched:
         assert hooks._optimizer_handle is not None
+        assert hooks._compiled, "compiled calls are not seen"
         return block()
-    hooks._active = False
-    hooks._optimizer_handle.remove()
-    hooks._optimizer_handle = None
+    # As when the capture is over, and back.
+    thread, contexts = hooks.pulse.thread, dict(hooks._compiled)
+    hooks.stop()
     try:
         return block()
     finally:
-        hooks._active = True
+        hooks.pulse.thread = thread
+        for context, enter in contexts.items():
+            context.enter_exit_hooks.append(enter)
+            hooks._compiled[context] = enter
         hooks.watch_optimizers()
 
 
@@ -133,6 +138,7 @@ print(
             "step_ms_with": statistics.median(watched for watched, _ in pairs),
             "mean": interval(statistics.fmean),
             "median": interval(statistics.median),
+            "median_difference_us": statistics.median(1e3 * (w - a) for w, a in pairs),
             "pairs": len(pairs),
         }
     )

@@ -194,3 +194,45 @@ def test_the_users_own_log_is_copied(runner: Runner) -> None:
     switches = {switch["name"]: switch for switch in capture.manifest()["switches"]}
     assert switches["compile_log"]["state"] == "left"
     assert switches["inductor_provenance"] | {"state": "left", "value": 0} == switches["inductor_provenance"]
+
+
+COUNTS_CALLS = """\
+import os, sys, kinetoscope, torch
+ours = os.path.dirname(kinetoscope.__file__)
+net = torch.compile(torch.nn.Linear(4, 4), backend="eager")
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+found = []
+def count(frame, event, argument):
+    if event == "call" and frame.f_code.co_filename.startswith(ours): found[-1] += 1
+sys.setprofile(count)
+for step in range(200):
+    found.append(0)
+    {inference}
+    {training}
+sys.setprofile(None)
+print(*found)
+"""
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_step_that_is_only_counted_calls_next_to_nothing(runner: Runner, training: bool) -> None:
+    # A step of 2 ms may cost 20 microseconds more; a function costs up to one, with the caches full of other
+    # things. Nine calls watch training with two compiled calls a step.
+    train = "net(torch.ones(2, 4)).sum().backward(); net(torch.ones(1, 4)); optimizer.step()"
+    text = COUNTS_CALLS.replace("{training}", train if training else "pass")
+    script = runner.script(text.replace("{inference}", "pass" if training else "net(torch.ones(2, 4))"))
+    capture = runner.capture("--warmup", "130", "--steps", "3", script)
+    manifest = capture.manifest()
+    assert manifest["window"]["source"] == ("optimizer" if training else "compiled")
+    assert manifest["window"]["warmup_steps"] == 130
+    before, after = (manifest["steps"][block]["steps"] for block in ("before", "after"))
+    assert min(before, after) >= 10
+    calls = list(map(int, capture.ran.stdout.split()))
+    most = 9 if training else 3
+    # Now and then it is looked whether steps are still what they were.
+    assert sum(number > most for number in calls[65:130]) <= 4
+    assert max(calls[132 : 130 + before]) <= most
+    done = next(place for place in range(150, 200) if calls[place] == 0)
+    assert set(calls[done:]) == {0}
+    counted_after = [number for number in calls[140:done] if 0 < number <= most]
+    assert len(counted_after) >= after - 1

@@ -41,6 +41,8 @@ class CompileLog(logging.Filter):
         """Attempts of Dynamo to compile a frame, so far."""
         self.activity = 0
         """Records written, so far: compiling writes dozens, running compiled code none."""
+        self.on_record: Callable[[bool], None] | None = None
+        """Hears of each record, and whether it is the beginning of a compilation."""
         self.users_directory: str | None = None
         self.frames = OurFrames()
         self._directory = directory
@@ -122,10 +124,12 @@ class CompileLog(logging.Filter):
             # File names are numbered once, when they are first met: later records rely on them.
             return isinstance(metadata, dict) and "str" in metadata
         self.activity += 1
+        begins = isinstance(metadata, dict) and "dynamo_start" in metadata
+        self.compilations += begins
+        if self.on_record is not None:
+            self.on_record(begins)
         if isinstance(metadata, dict):
             self.frames.cut(metadata)
-            if "dynamo_start" in metadata:
-                self.compilations += 1
             if not self._keep_source and self.users_directory is None:
                 record.metadata, record.payload = redact_record(metadata, getattr(record, "payload", None))
         return True

@@ -5,7 +5,7 @@ Three rules made these hooks what they are:
 * The compiler must not see them. Dynamo traces hooks and guards on them, so the optimizer hook is taken away
   for the duration of every compiled call, and the module hook for good before the first one.
 * They must not show in tracebacks. None of them is on the stack while the user's code runs.
-* They must cost next to nothing: well under a microsecond for each call.
+* They must cost next to nothing: see :mod:`kinetoscope.capturing.pulse`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import inspect
 import itertools
 import os
 import sys
-import threading
 import types
+import weakref
 from collections.abc import Callable
+from threading import get_ident
 from types import FrameType
 from typing import Any, Final
 
+from kinetoscope.capturing.pulse import Pulse
 from kinetoscope.capturing.steps import EventKind
 
 __all__ = ["StepHooks", "torch_directory"]
@@ -29,8 +31,8 @@ _OnEvent = Callable[[EventKind, int, Any], None]
 _MAX_ROOTS: Final = 16
 
 
-def _nothing() -> None:
-    """Leave a compiled call that is not watched."""
+def _nothing(*_: Any) -> None:
+    """Leave a compiled call that is not watched; hear of an optimizer no longer."""
 
 
 def torch_directory() -> str:
@@ -47,36 +49,50 @@ class StepHooks:
     """
 
     def __init__(
-        self, on_event: _OnEvent, warn: Callable[[str], None], may_adopt: Callable[[], bool]
+        self,
+        on_event: _OnEvent,
+        warn: Callable[[str], None],
+        may_adopt: Callable[[], bool],
+        pulse: Pulse | None = None,
     ) -> None:
         self.only_key: int | None = None
         """Set by the listener: the one compiled callable that still matters."""
+        self.pulse = pulse or Pulse()
+        """The listener may have it count steps, and then does not hear of their events."""
         self._on_event = on_event
         self._warn = warn
         self._may_adopt = may_adopt
-        self._thread = threading.get_ident()
-        self._active = True
-        self._depth = 0
         self._keys = itertools.count(1)
+        self._compiled: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._optimizer_hooks: dict[int, Any] | None = None
         self._optimizer_handle: Any = None
+        self._in_optimizer = False
         self._modules: _ModuleCalls | None = None
 
     def stop(self) -> None:
-        """Take the hooks away; the ones in compiled functions stay and do nothing."""
-        self._active = False
+        """Take the hooks away."""
+        self.pulse.left = self.pulse.thread = 0
         self._stop_modules()
-        if self._optimizer_handle is not None:
-            self._optimizer_handle.remove()
-            self._optimizer_handle = None
-            self._optimizer_hooks = None
+        for context, enter in list(self._compiled.items()):
+            # A call may be going through this list just now: only taking the last away is safe then.
+            if context.enter_exit_hooks and context.enter_exit_hooks[-1] is enter:
+                context.enter_exit_hooks.pop()
+        self._compiled.clear()
+        hooks, self._optimizer_hooks = self._optimizer_hooks, None
+        handle, self._optimizer_handle = self._optimizer_handle, None
+        if handle is not None:
+            if self._in_optimizer and hooks is not None:
+                # The optimizer is going through the hooks just now: their number must stay.
+                hooks[handle.id] = _nothing
+            else:
+                handle.remove()
 
     def is_program_thread(self) -> bool:
         """Whether the calling thread is the one whose steps are seen."""
-        thread = threading.get_ident()
-        if thread != self._thread and self._may_adopt():
-            self._thread = thread
-        return thread == self._thread
+        thread, pulse = get_ident(), self.pulse
+        if thread != pulse.thread and pulse.thread and self._may_adopt():
+            pulse.thread = thread
+        return thread == pulse.thread
 
     def narrow_modules(self) -> None:
         """See only the modules already seen at the top: calls of all others then cost nothing."""
@@ -101,9 +117,18 @@ class StepHooks:
                 self._optimizer_handle = None
 
     def _after_optimizer_step(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
-        if self._active and self.is_program_thread():
-            self._depth = 0
+        pulse = self.pulse
+        if get_ident() != pulse.thread and not self.is_program_thread():
+            return
+        pulse.depth = 0
+        if pulse.left and pulse.optimizer:
+            pulse.stepped(id(optimizer))
+            return
+        self._in_optimizer = True
+        try:
             self._on_event("optimizer", id(optimizer), optimizer)
+        finally:
+            self._in_optimizer = False
 
     # --- compiled functions ---
 
@@ -119,32 +144,38 @@ class StepHooks:
         def __init__(self: Any, *arguments: Any, **keywords: Any) -> None:
             original(self, *arguments, **keywords)
             enter_exit = getattr(self, "enter_exit_hooks", None)
-            if hooks._active and isinstance(enter_exit, list):
+            if hooks.pulse.thread and isinstance(enter_exit, list):
                 # Last, so that no other hook can fail between our entering and our leaving.
-                enter_exit.append(hooks._entering(next(hooks._keys)))
-            elif hooks._active:
+                enter = hooks._entering(next(hooks._keys))
+                enter_exit.append(enter)
+                hooks._compiled[self] = enter
+            elif hooks.pulse.thread:
                 hooks._warn("compiled functions have no enter_exit_hooks; lost: steps told by compiled calls")
 
         __init__.__wrapped__ = original  # type: ignore[attr-defined]
         context.__init__ = __init__
 
     def _entering(self, key: int) -> Callable[[], Callable[[], None]]:
+        pulse, after = self.pulse, self._after_optimizer_step
+
         def leave() -> None:
-            self._depth -= 1
-            if self._depth <= 0 and self._optimizer_hooks is not None:
-                self._optimizer_hooks[self._optimizer_handle.id] = self._after_optimizer_step
+            pulse.depth -= 1
+            if pulse.depth <= 0 and self._optimizer_hooks is not None:
+                self._optimizer_hooks[self._optimizer_handle.id] = after
 
         def enter() -> Callable[[], None]:
-            if not self._active or not self.is_program_thread():
+            if get_ident() != pulse.thread and not self.is_program_thread():
                 return _nothing
-            if self._depth == 0:
+            if pulse.depth == 0:
                 if self._modules is not None:
                     self._stop_modules()
-                if self.only_key is None or self.only_key == key:
+                if pulse.left:
+                    pulse.called(key)
+                elif self.only_key is None or self.only_key == key:
                     self._on_event("compiled", key, None)
                 if self._optimizer_hooks is not None:
                     self._optimizer_hooks.pop(self._optimizer_handle.id, None)
-            self._depth += 1
+            pulse.depth += 1
             return leave
 
         return enter
@@ -162,7 +193,11 @@ class StepHooks:
 
     def module_called(self, module: Any) -> None:
         """A module is about to be called and no other module's call is on the stack."""
-        if self._active and self._depth == 0 and self.is_program_thread():
+        if self.pulse.depth or not self.is_program_thread():
+            return
+        if self.pulse.left:
+            self.pulse.called(id(module))
+        else:
             self._on_event("module", id(module), module)
 
     def _stop_modules(self) -> None:
@@ -208,7 +243,11 @@ class _ModuleCalls:
 
     def notice(self, module: Any) -> None:
         """A module is being called: is it by the user's code, at the top?"""
-        key = id(module)
+        key, pulse = id(module), self._hooks.pulse
+        if pulse.left and not pulse.due and key != pulse.key:
+            if get_ident() == pulse.thread:
+                pulse.called(key)
+            return
         if self._narrow:
             if self._roots.get(key) is module:
                 self._hooks.module_called(module)

@@ -37,12 +37,16 @@ _LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "accelerate.c
 # into them. Not cold.py, whose function is there to be compiled.
 _SKIPPED_BY_DYNAMO = (
     "calibrate",
+    "compilations",
+    "counting",
     "directory",
     "environment",
     "foreign",
     "manifest",
+    "pulse",
     "quiet",
     "session",
+    "steps",
     "timing",
     "whole",
     "window",
@@ -63,7 +67,8 @@ class ProgramRun:
         self.skips = CudagraphSkips(warn)
         self._agreement = RankAgreement(self.directory, self.world_size)
         self.window = Window(options, self.directory, self.log, warn, self._agreement, self._save_window)
-        self.hooks = StepHooks(self.window.on_event, warn, self.window.may_change_thread)
+        may_adopt = self.window.may_change_thread
+        self.hooks = StepHooks(self.window.on_event, warn, may_adopt, self.window.steps.pulse)
         self.window.hooks = self.hooks
         self.foreign = ForeignProfiler(self.directory, self.window.foreign_profiler, warn)
         self._watcher = ImportWatcher(lambda name, error: warn(f"hooks for {name} failed: {error}"))

@@ -102,6 +102,19 @@ class StepClock:
         assert self.unit is not None
         return self._calls[self.unit].key
 
+    def rule(self) -> tuple[int, int, bool]:
+        """``key``, ``optimizer`` and ``due`` of `Pulse.count`: how steps are told if nothing changes."""
+        if self.unit == "optimizer":
+            return 0, self._optimizer.key or 0, self._step_is_due
+        key = None if self.unit is None else self._calls[self.unit].key
+        return key or 0, 0, False
+
+    def counted(self, *, due: bool) -> None:
+        """Steps were counted by that rule, and events are told again; ``due``: the next call begins one."""
+        if self.unit == "optimizer":
+            self._step_is_due = due
+            self._calls_since_optimizer = 0
+
     def _optimizer_event(self, key: int) -> bool:
         if self.unit != "optimizer":
             if self._frozen:

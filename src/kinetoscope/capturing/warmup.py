@@ -7,13 +7,15 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
-from kinetoscope.capturing.lookahead import Lookahead
+from kinetoscope.capturing.lookahead import STEPS_LOOKED_AT, Lookahead
 from kinetoscope.capturing.options import RunOptions
 from kinetoscope.capturing.plan import SHORT_PROGRAM_STEPS, Plan, RankAgreement, make_plan
 
 __all__ = ["Warmup"]
 
 _QUIET_STEPS: Final = 2
+# In a long warm-up it is looked this often whether steps are still what they were.
+_AT_ONCE: Final = 50
 # CUDA graphs are recorded in the second and third call of a compiled function.
 _LEAST_STEPS: Final = 3
 
@@ -64,7 +66,16 @@ class Warmup:
             return None
         return self._agreed[1]
 
+    def idle_steps(self, step: int) -> int:
+        """How many steps from ``step`` on may begin without :meth:`plan` being asked."""
+        warmup = self._options.warmup
+        if warmup is None or step < STEPS_LOOKED_AT:
+            return 0
+        return min(_AT_ONCE, max(0, warmup - step - 1))
+
     def _follow(self, step: int, quiet: int, step_ns: int) -> None:
+        if step < (self._options.warmup or 0):
+            return
         self.settled = quiet >= _QUIET_STEPS
         self._agreed = self._agreement.look()
         if self._agreed is None and step >= 3 * self._options.limits.warmup_steps:

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from kinetoscope.capturing import calibrate, environment
 from kinetoscope.capturing.compile_log import CompileLog
+from kinetoscope.capturing.counting import StepCount
 from kinetoscope.capturing.directory import CaptureDirectory
 from kinetoscope.capturing.hooks import StepHooks
 from kinetoscope.capturing.lookahead import STEPS_LOOKED_AT
@@ -35,8 +36,7 @@ from kinetoscope.capturing.session import (
     profiler_is_running,
     synchronize,
 )
-from kinetoscope.capturing.steps import EventKind, StepClock
-from kinetoscope.capturing.timing import StepTimer
+from kinetoscope.capturing.steps import EventKind
 from kinetoscope.capturing.warmup import Warmup
 from kinetoscope.capturing.whole import Watchdog, WholeProfile
 
@@ -67,29 +67,29 @@ class Window:
         """What the manifest says about the window."""
         self.times: dict[str, Any] = {"before": None, "profiled": None, "after": None, "variants": {}}
         self.calibration: dict[str, Any] = {}
-        self.compilations_per_step: list[int] = []
         self.model: dict[str, int | None] | None = None
         self.hooks: StepHooks | None = None
+        self.steps = StepCount()
         self.whole = WholeProfile(options)
         self.start_trace: Any = None
         self.window_trace: Any = None
         self._options = options
         self._directory = directory
         self._log = log
+        log.on_record = self.steps.compilations.record_written
         self._warn = warn
         self._warmup = Warmup(options, agreement, warn)
         self._on_window_saved = on_window_saved
-        self._clock = StepClock()
-        self._generation = 0
         self._busy = False
         self._watchdog = Watchdog(self.limit_passed)
         self._session: ProfileSession | None = None
-        self._timer = StepTimer()
         self._plan = Plan(0, 0, 0)
-        self._step = -1
-        self._quiet = 0
-        self._activity = self._compilations = 0
         self._variants: list[Kinds] = []
+
+    @property
+    def compilations_per_step(self) -> list[int]:
+        """Compilations that began in each step that has ended."""
+        return self.steps.compilations.per_step(self.steps.current())
 
     # --- beginning and end ---
 
@@ -104,7 +104,7 @@ class Window:
 
     def may_change_thread(self) -> bool:
         """Whether steps of another thread may be followed: none was seen so far, and no profiler is on."""
-        return self.phase == "warmup" and self._step < 0 and not self.whole.running and not self._busy
+        return self.phase == "warmup" and self.steps.number < 0 and not self.whole.running and not self._busy
 
     def device_initialised(self) -> None:
         """The program has initialised its device."""
@@ -114,6 +114,7 @@ class Window:
         """The program starts a profiler of its own: ours gives way, with what it has."""
         if self.phase in ("done", "waiting"):
             return
+        self.steps.catch_up()
         if self._session is not None and self.phase in ("profiling", "cold"):
             self._guarded(lambda: self._close_window("the program started its own profiler"))
         elif self.whole.running:
@@ -124,6 +125,7 @@ class Window:
 
     def program_ended(self) -> None:
         """The program is over: save what is being recorded."""
+        self.steps.catch_up()
         if self.phase in ("profiling", "cold"):
             self._guarded(lambda: self._close_window("the program ended"))
         elif self.whole.running:
@@ -131,7 +133,7 @@ class Window:
         elif self._session is not None:
             self._guarded(self._session.stop)
         if self.phase not in ("done", "waiting"):
-            self.note.setdefault("steps_seen", self._step + 1)
+            self.note.setdefault("steps_seen", self.steps.number + 1)
         self._finish()
 
     def limit_passed(self) -> None:
@@ -152,9 +154,9 @@ class Window:
         """An optimizer stepped, or a compiled function or module is about to be called at the top."""
         if self._busy or self.phase in ("done", "waiting"):
             return
-        began = self._clock.event(kind, key)
-        if self.phase == "warmup" and self._step < STEPS_LOOKED_AT:
-            self._warmup.look(sys._getframe(1), self._step, began=began)
+        began = self.steps.event(kind, key)
+        if self.phase == "warmup" and self.steps.number < STEPS_LOOKED_AT:
+            self._warmup.look(sys._getframe(1), self.steps.number, began=began)
         if self._watchdog.past_deadline():
             self.limit_passed()
         if kind == "optimizer" or (kind == "module" and self.model is None):
@@ -162,8 +164,19 @@ class Window:
             self.model_is_from_optimizer = kind == "optimizer"
         if began and not is_capturing_graph():
             self._guarded(self._boundary)
+        self.steps.count_ahead(self._idle_steps())
 
     model_is_from_optimizer = False
+
+    def _idle_steps(self) -> int:
+        """How many steps from here on may begin with nothing to do but to note the time."""
+        if self.phase == "warmup" and not self.whole.running and not self._options.cold:
+            return self._warmup.idle_steps(self.steps.number)
+        if self.phase == "before":
+            return self._plan.before - self.steps.timer.counted - 1
+        if self.phase == "after":
+            return self._plan.after - self.steps.timer.counted - 1
+        return 0
 
     def _guarded(self, action: Callable[[], None]) -> None:
         """Run our own code inside the program: it must never make the program fail."""
@@ -181,40 +194,24 @@ class Window:
             self._busy = False
 
     def _boundary(self) -> None:
-        now = time.perf_counter_ns()
-        if self._clock.generation != self._generation:
-            self._generation = self._clock.generation
-            self._step, self._quiet = -1, 0
-            self.compilations_per_step.clear()
-            self._timer.restart()
+        if self.steps.begin(time.perf_counter_ns()):
             self._warmup.restart()
-        self._step += 1
-        self._timer.boundary(now)
-        self._count_compilations()
         if self.phase == "warmup":
             self._warmup_boundary()
         elif self.phase == "cold":
             self._cold_boundary()
         elif self.phase == "before":
-            if self._timer.counted >= self._plan.before:
+            if self.steps.timer.counted >= self._plan.before:
                 self._end_before()
         elif self.phase == "arming":
             self._open_window()
         elif self.phase == "profiling":
             self._window_boundary()
         elif self.phase == "after":
-            if self._timer.counted >= self._plan.after:
+            if self.steps.timer.counted >= self._plan.after:
                 self._end_after()
         elif self.phase == "variants":
             self._variant_boundary()
-
-    def _count_compilations(self) -> None:
-        activity, compilations = self._log.activity, self._log.compilations
-        if self._step > 0:
-            if len(self.compilations_per_step) < 1000:
-                self.compilations_per_step.append(compilations - self._compilations)
-            self._quiet = self._quiet + 1 if activity == self._activity else 0
-        self._activity, self._compilations = activity, compilations
 
     def _warmup_boundary(self) -> None:
         if self.whole.running:
@@ -222,11 +219,12 @@ class Window:
                 self.whole.discard()
                 self._watchdog.disarm()
             else:
-                self.whole.mark_step(self._step)
+                self.whole.mark_step(self.steps.number)
         if self._options.cold:
             self._cold_boundary()
             return
-        plan = self._warmup.plan(self._step, self._quiet, self._timer.last_ns, whole=self.whole.running)
+        quiet = self.steps.compilations.quiet_steps(self.steps.number)
+        plan = self._warmup.plan(self.steps.number, quiet, self.steps.timer.last_ns, whole=self.whole.running)
         if plan is not None:
             self.note["settled"] = self._warmup.settled
             self._begin_before(plan)
@@ -236,25 +234,26 @@ class Window:
             # The program has proven to be long enough. What was recorded stays until there is a window.
             self._keep_whole("the window begins", final=False)
         self._plan = plan
-        self._clock.freeze()
+        only_key = self.steps.freeze()
         if self.hooks is not None:
-            self.hooks.only_key = self._clock.only_key()
+            self.hooks.only_key = only_key
             self.hooks.narrow_modules()
-        self.note.update(source=self._clock.unit, warmup_steps=self._step, planned_steps=plan.profiled)
-        self.calibration["before"] = calibrate.measure_costs()
-        self.calibration["device_before"] = environment.device_state()
+        self.note.update(source=self.steps.unit, warmup_steps=self.steps.number, planned_steps=plan.profiled)
         if plan.before == 0:
             self._arm()
             return
         self.phase = "before"
         synchronize()
-        self._timer.begin()
+        self.steps.timer.begin()
 
     # --- the window ---
 
     def _end_before(self) -> None:
         synchronize()
-        self.times["before"] = self._timer.end()
+        self.times["before"] = self.steps.timer.end()
+        # Not sooner: a device that idled meanwhile has cooled, and runs the next steps faster than usual.
+        self.calibration["device_before"] = environment.device_state()
+        self.calibration["before"] = calibrate.measure_costs()
         self._arm()
 
     def _arm(self) -> None:
@@ -278,16 +277,16 @@ class Window:
     def _open_window(self) -> None:
         assert self._session is not None
         self.phase = "profiling"
-        self.note.update(kind="steps", first_step=self._step, activities=self._session.activities)
+        self.note.update(kind="steps", first_step=self.steps.number, activities=self._session.activities)
         synchronize()
         self._session.start()
-        self._timer.begin()
-        self._session.mark_step(self._step)
+        self.steps.timer.begin()
+        self._session.mark_step(self.steps.number)
 
     def _window_boundary(self) -> None:
         assert self._session is not None
-        if self._timer.counted < self._plan.profiled:
-            self._session.mark_step(self._step)
+        if self.steps.timer.counted < self._plan.profiled:
+            self._session.mark_step(self.steps.number)
             return
         self._close_window("complete")
         if self._options.stop and self._plan.after == 0:
@@ -298,7 +297,7 @@ class Window:
             return
         self.phase = "after"
         synchronize()
-        self._timer.begin()
+        self.steps.timer.begin()
 
     def _close_window(self, why: str) -> None:
         session, self._session = self._session, None
@@ -308,11 +307,11 @@ class Window:
         self.phase = "closing"
         session.end_step()
         synchronize()
-        self.times["profiled"] = self._timer.end(whole=why == "complete")
+        self.times["profiled"] = self.steps.timer.end(whole=why == "complete")
         session.stop()
-        self.note.update(ended=why, steps=self._timer.counted)
+        self.note.update(ended=why, steps=self.steps.timer.counted)
         if cold:
-            self.note["steps"] = max(1, self._timer.counted)
+            self.note["steps"] = max(1, self.steps.timer.counted)
         path = self._directory.temporary_trace()
         session.save(path)
         self.window_trace = path
@@ -320,7 +319,7 @@ class Window:
 
     def _end_after(self) -> None:
         synchronize()
-        self.times["after"] = self._timer.end()
+        self.times["after"] = self.steps.timer.end()
         self.calibration["device_after"] = environment.device_state()
         self.calibration["after"] = calibrate.measure_costs()
         self.calibration["profiled"] = calibrate.measure_profiled_costs()
@@ -339,15 +338,15 @@ class Window:
         self.phase = "variants"
         self._session = ProfileSession(self._variants[0])
         self._session.start()
-        self._timer.begin()
+        self.steps.timer.begin()
 
     def _variant_boundary(self) -> None:
-        if self._timer.counted < _VARIANT_STEPS:
+        if self.steps.timer.counted < _VARIANT_STEPS:
             return
         session, self._session = self._session, None
         assert session is not None
         synchronize()
-        self.times["variants"][self._variants.pop(0)] = self._timer.end()
+        self.times["variants"][self._variants.pop(0)] = self.steps.timer.end()
         session.stop()
         self._next_variant()
 
@@ -367,11 +366,11 @@ class Window:
             self.phase = "cold"
             self.note.update(kind="cold", first_step=0, activities=self._session.activities)
             self._session.start()
-            self._timer.begin()
+            self.steps.timer.begin()
             self._session.mark_step(0)
             self._watchdog.arm(self._options.limits.cold_seconds)
-        elif self._step > 0:
-            self.note["source"] = self._clock.unit
+        elif self.steps.number > 0:
+            self.note["source"] = self.steps.unit
             self._close_window("complete")
             self._finish()
             if self._options.stop:
@@ -385,7 +384,7 @@ class Window:
         self.whole.keep(path, detach=detach)
         self.start_trace = {"path": path, "steps": steps, "ended": why, "activities": activities}
         if final:
-            self.note["source"] = self._clock.unit
+            self.note["source"] = self.steps.unit
 
     def _finish(self) -> None:
         self.phase = "done"
