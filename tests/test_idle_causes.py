@@ -263,8 +263,8 @@ def test_value_read_back_is_a_synchronisation(tmp_path: Path) -> None:
             "gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 300, 2, 0, 7, device=0, stream=7, correlation=9
         ),
     ]
-    # From 100: 5 the operator, 20 the copy, 5 the operator; Python from 130 to 188. And a second gap, from the end
-    # of kernel 2 at 210 to the copy at 300, whose call had returned long before.
+    # From 100: 5 the operator, 20 the copy, 5 the operator; Python from 130 to 188. And a second gap, from
+    # the end of kernel 2 at 210 to the copy at 300, whose call had returned long before.
     behind = {"between queued kernels": 50, "unknown": 40}
     assert causes(tmp_path, *AROUND, *LAST, *events) == plus(TAIL, eager=10, sync=20, python=58) | behind
 
