@@ -7,11 +7,11 @@ from planting import STEPS, Product, pass_gate
 torch.set_num_threads(1)
 work = Product(4096, 1)
 forward = torch.compile(work.chain)
-columns = torch.randn(4096)
+columns = torch.randn(16384)
 
 
 def normalise(values):
-    for _ in range(60):
+    for _ in range(20):
         values = torch.cumsum(values, 0)
         values = torch.sort(values).values
         values = torch.nn.functional.layer_norm(values, values.shape)
