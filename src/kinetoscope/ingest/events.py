@@ -103,23 +103,19 @@ def decode(text: bytes) -> EventColumns:
 
 def _columns(decoded: Decoded, document: bytes, notes: Mapping[str, int]) -> EventColumns:
     events = decoded.events
-    phases = list(map(attrgetter("ph"), events))
     at: dict[str, list[int]] = {"slice": [], "flow": [], "instant": [], "extra": []}
-    at["slice"] = [number for number, phase in enumerate(phases) if phase == "X"]
     odd: dict[str, int] = dict(notes)
-    if len(at["slice"]) < len(events):
-        for number, phase in enumerate(phases):
-            if phase == "X":
-                continue
-            if phase in _FLOW_PHASES:
-                at["flow"].append(number)
-            elif phase in _INSTANT_PHASES:
-                at["instant"].append(number)
-            elif phase in ("M", "C"):
-                at["extra"].append(number)
-            else:
-                code = "phase-missing" if not phase else f"phase-{phase[:8]}"
-                odd[code] = odd.get(code, 0) + 1
+    at["slice"], others = _by_phase([event.ph for event in events])
+    for number, phase in others:
+        if phase in _FLOW_PHASES:
+            at["flow"].append(number)
+        elif phase in _INSTANT_PHASES:
+            at["instant"].append(number)
+        elif phase in ("M", "C"):
+            at["extra"].append(number)
+        else:
+            code = "phase-missing" if not phase else f"phase-{phase[:8]}"
+            odd[code] = odd.get(code, 0) + 1
     names, cats, tracks = _Numbering(), _Numbering(), _Numbering()
 
     def common(chosen: list[Any], rows: npt.NDArray[np.int64]) -> Table:
@@ -141,9 +137,7 @@ def _columns(decoded: Decoded, document: bytes, notes: Mapping[str, int]) -> Eve
     found = args(chosen)
     for field in ("correlation", "external_id", "sequence", "device", "stream"):
         slices[field] = np.fromiter(map(attrgetter(field), found), np.int64, len(found))
-    slices["flags"] = np.fromiter(
-        (0 if a.collective is None else Flag.COLLECTIVE for a in found), np.uint8, len(found)
-    )
+    slices["flags"] = _collective_flags(list(map(attrgetter("collective"), found)))
     slices = _drop_untimed(slices, odd)
 
     chosen, rows = _pick(events, at["flow"])
@@ -178,6 +172,24 @@ def _columns(decoded: Decoded, document: bytes, notes: Mapping[str, int]) -> Eve
         extra=extra,
         notes=odd,
     )
+
+
+def _by_phase(phases: list[str]) -> tuple[list[int], Iterable[tuple[int, str]]]:
+    """Numbers of the complete events, and number and phase of all others."""
+    text = "".join(phases)
+    if len(text) == len(phases) and "" not in phases:  # a letter each, as nearly always
+        is_slice = np.frombuffer(text.encode("latin-1", "replace"), np.uint8) == ord("X")
+        others = np.flatnonzero(~is_slice).tolist()
+        return np.flatnonzero(is_slice).tolist(), ((number, phases[number]) for number in others)
+    slices = [number for number, phase in enumerate(phases) if phase == "X"]
+    return slices, ((number, phase) for number, phase in enumerate(phases) if phase != "X")
+
+
+def _collective_flags(collectives: list[str | None]) -> npt.NDArray[np.uint8]:
+    if collectives.count(None) == len(collectives):
+        return np.zeros(len(collectives), np.uint8)
+    flags = (0 if collective is None else Flag.COLLECTIVE for collective in collectives)
+    return np.fromiter(flags, np.uint8, len(collectives))
 
 
 def _pick(events: list[Any], numbers: list[int]) -> tuple[list[Any], npt.NDArray[np.int64]]:

@@ -10,19 +10,20 @@ at its start.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kinetoscope.trace import Bool, Category, Int32, Int64, UInt16
+from kinetoscope.trace import Bool, Category, Int32, Int64, UInt8, UInt16
 
 
 def nest_lanes(
     track: npt.NDArray[Any], category: npt.NDArray[Any], start_ns: Int64, dur_ns: Int64
 ) -> tuple[UInt16, Int32]:
     """Depth and parent (row or -1) of slices in the order of `kinetoscope.trace.Slices`."""
-    lane = track.astype(np.int64) * _GROUPS + _group(category)
+    lane = track.astype(np.uint32) * np.uint32(_GROUPS) + _group(category)
     if len(lane) < 2 or not (lane[1:] < lane[:-1]).any():
         return nest(lane, start_ns, start_ns + dur_ns)
     # some track holds several groups: nest each apart
@@ -36,19 +37,21 @@ def nest_lanes(
 
 
 _GROUPS = 4
+#: rows that are nested at once, about: what stands under one outermost slice is never divided
+_AT_ONCE = 1 << 14
 
 
-def _group(category: npt.NDArray[Any]) -> Int64:
+def _group(category: npt.NDArray[Any]) -> UInt8:
     """What nests among itself on one track: calls and operators, python functions, device work, the rest."""
-    group = np.zeros(len(Category), np.int64)
+    group = np.zeros(len(Category), np.uint8)
     group[Category.PYTHON] = 1
     group[Category.KERNEL :] = 2
     group[[Category.GPU_ANNOTATION, Category.SYNC, Category.TRACE, Category.OVERHEAD]] = 3
-    found: Int64 = group[category]
+    found: UInt8 = group[category]
     return found
 
 
-def nest(lane: Int64, start_ns: Int64, end_ns: Int64) -> tuple[UInt16, Int32]:
+def nest(lane: npt.NDArray[np.integer], start_ns: Int64, end_ns: Int64) -> tuple[UInt16, Int32]:
     """Depth and parent (row or -1) of slices ordered by (lane, start, longest first).
 
     A slice that ends where another starts is not around it; one of no length is around nothing.
@@ -58,10 +61,21 @@ def nest(lane: Int64, start_ns: Int64, end_ns: Int64) -> tuple[UInt16, Int32]:
     parent = np.full(count, -1, np.int32)
     if count == 0:
         return depth.astype(np.uint16), parent
-    borders = np.flatnonzero(np.diff(lane)) + 1
-    for first, last in zip([0, *borders.tolist()], [*borders.tolist(), count], strict=True):
-        _nest_lane(start_ns[first:last], end_ns[first:last], first, depth[first:last], parent[first:last])
+    lanes = [0, *(np.flatnonzero(lane[1:] != lane[:-1]) + 1).tolist(), count]
+    for low, high in pairwise(lanes):
+        runs = low + np.flatnonzero(_starts_run(start_ns[low:high], end_ns[low:high]))
+        if len(runs) == high - low:
+            continue  # nothing is inside anything
+        for first, last in pairwise([*_some(runs).tolist(), high]):
+            _nest_lane(start_ns[first:last], end_ns[first:last], first, depth[first:last], parent[first:last])
     return np.minimum(depth, np.iinfo(np.uint16).max).astype(np.uint16), parent
+
+
+def _some(runs: Int64) -> Int64:
+    """The first of these rows, and others with about `_AT_ONCE` rows or more from one to the next."""
+    block = runs // _AT_ONCE
+    chosen: Int64 = runs[np.append(True, block[1:] != block[:-1])]
+    return chosen
 
 
 def _nest_lane(start_ns: Int64, end_ns: Int64, offset: int, depth: Int32, parent: Int32) -> None:
@@ -92,13 +106,15 @@ def _nest_lane(start_ns: Int64, end_ns: Int64, offset: int, depth: Int32, parent
         _walk(start_ns[first:last], end_ns[first:last], offset + first, depth[first:last], parent[first:last])
 
 
-def _last_above(level: Int32, holds: Bool) -> Int64:
+def _last_above(level: Int32 | UInt16, holds: Bool) -> Int64:
     """For each row the last earlier row with length one level up, or -1."""
     above = np.full(len(level), -1, np.int64)
+    deepest = int(level.max())
+    if deepest < 2**16:  # so short numbers are sorted in linear time
+        level = level.astype(np.uint16)
     order = np.argsort(level[holds], kind="stable")
     holding = np.flatnonzero(holds)[order]
     levels = level[holding]
-    deepest = int(level.max())
     bounds = np.searchsorted(levels, np.arange(deepest + 2))
     own = np.argsort(level, kind="stable")
     own_bounds = np.searchsorted(level[own], np.arange(deepest + 2))
