@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from kinetoscope import __version__
-from kinetoscope.cli import kernel, report, view, whatif
+from kinetoscope.cli import export, kernel, report, view, whatif
 from kinetoscope.cli.errors import INTERRUPTED
 from kinetoscope.errors import UsageError
 
@@ -66,6 +66,7 @@ def _kinetoscope(
 
 app.command("report")(report.report)
 app.command("view")(view.view)
+app.command("export")(export.export)
 app.command("kernel")(kernel.kernel)
 app.command("whatif")(whatif.whatif)
 

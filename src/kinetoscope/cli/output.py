@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -49,7 +49,7 @@ def write(text: str, out: str | None, stream: TextIO | None = None) -> None:
     """Write ``text`` to file ``out``, in whole or not at all, or else to ``stream`` or stdout."""
     if out is not None:
         try:
-            _write_file(text.encode(), out)
+            _write_file([text.encode()], out)
         except OSError as error:
             raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
         return
@@ -74,6 +74,14 @@ def write(text: str, out: str | None, stream: TextIO | None = None) -> None:
         raise UsageError(f"cannot write the report: {reason or error}") from None
 
 
+def write_pieces(pieces: Iterable[bytes], out: str) -> None:
+    """Write bytes that are made as they are written to file ``out``, in whole or not at all."""
+    try:
+        _write_file(pieces, out)
+    except OSError as error:
+        raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
+
+
 def refuse_own_input(out: str | None, inputs: Sequence[str]) -> None:
     """A report must not replace the trace it is about."""
     if out is None:
@@ -84,18 +92,18 @@ def refuse_own_input(out: str | None, inputs: Sequence[str]) -> None:
                 raise UsageError(f"-o {out} would overwrite the input; give another file")
 
 
-def _write_file(data: bytes, path: str) -> None:
+def _write_file(pieces: Iterable[bytes], path: str) -> None:
     if os.path.isdir(path):
         raise IsADirectoryError(None, "it is a directory", path)
     if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
         with open(path, "wb") as device:  # a pipe or a device: nothing is there to be replaced
-            device.write(data)
+            device.writelines(pieces)
         return
     target = os.path.realpath(path)  # a link stays, what it points at is replaced
     descriptor, temporary = tempfile.mkstemp(prefix=".kinetoscope-", dir=os.path.dirname(target))
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            file.writelines(pieces)
         os.chmod(temporary, _mode(target))
         os.replace(temporary, target)
     except BaseException:

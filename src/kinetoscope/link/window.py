@@ -30,6 +30,15 @@ def windowed(links: Links, spec: WindowSpec) -> tuple[Links, Window]:
     return link(part, links.steps.between(*steps) if steps is not None else None), window
 
 
+def intervals_of(links: Links, spec: WindowSpec) -> list[Interval]:
+    """The stretches of time that ``spec`` names: in order, apart, in ns from the trace's origin.
+
+    Raises:
+        UsageError: as `windowed`, but for a span in which nothing starts.
+    """
+    return _intervals(links, spec)[0]
+
+
 def _intervals(links: Links, spec: WindowSpec) -> tuple[list[Interval], tuple[int, int] | None]:
     if spec.steps is not None:
         first, last = _step_range(links, *spec.steps)

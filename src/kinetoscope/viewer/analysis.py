@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kinetoscope.analyses.origins import Work, find_work
+from kinetoscope.analyses.origins import Work
+from kinetoscope.findings import Facts
 from kinetoscope.findings.log_facts import LogFacts
 from kinetoscope.ingest.capture_directory import Capture
 from kinetoscope.ingest.compile_log import CompileLog
 from kinetoscope.link import Links
 from kinetoscope.link.logs import LogLinks
-from kinetoscope.reporting import report_and_facts
+from kinetoscope.reporting import facts_of, report_and_facts
 from kinetoscope.schema import Report
 from kinetoscope.trace import Trace, TraceWarning, UInt8
 from kinetoscope.viewer import kernel_table, meaning, overlays
@@ -28,8 +29,8 @@ class Analysis:
     """The analysis of one trace; what is costly is made when it is first asked for."""
 
     links: Links
-    report: Report
-    work: Work
+    report: Report  # of the window that was asked for
+    facts: Facts  # like everything else, of the whole trace
     meaning: UInt8
     join: LogLinks  # with the compile log; with an empty one where there is none that fits
     capture: Capture | None
@@ -51,15 +52,15 @@ class Analysis:
         """
         links = Links(trace)
         report, facts = report_and_facts(links, window=window, log=log, capture=capture, warnings=warnings)
-        if facts.links is links:
-            work = facts.work
-            join = facts.join if isinstance(facts, LogFacts) else LogLinks(links, CompileLog())
-        else:
-            work = find_work(links)
-            join = LogLinks(links, log if log is not None else CompileLog())
-            if join.mismatch is not None:
-                join = LogLinks(links, CompileLog())
-        return cls(links, report, work, meaning.by_origin(links, work), join, capture)
+        if facts.links is not links:
+            facts, _ = facts_of(links, log, capture)
+        join = facts.join if isinstance(facts, LogFacts) else LogLinks(links, CompileLog())
+        return cls(links, report, facts, meaning.by_origin(links, facts.work), join, capture)
+
+    @property
+    def work(self) -> Work:
+        """All pieces of work."""
+        return self.facts.work
 
     def prepare(self) -> None:
         """Make now what a page will ask for soon."""

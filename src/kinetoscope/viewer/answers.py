@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kinetoscope.export.chrome import chrome, gzipped
+from kinetoscope.export.part import part, whole
 from kinetoscope.viewer import api, compile_page, query
 from kinetoscope.viewer.session import Session
 
@@ -14,6 +17,17 @@ Answer = Callable[[Session, Mapping[str, str]], Any]
 def run_sql(session: Session, sql: str) -> dict[str, Any]:
     """The rows of a query."""
     return session.analysis.database.run(sql)
+
+
+def export(session: Session, given: Mapping[str, str]) -> Iterator[bytes]:
+    """The trace with what was found in it, as packed Chrome JSON: all of it, or ``begin`` to ``end``."""
+    analysis = session.analysis
+    if "begin" in given or "end" in given:
+        begin, end = api.window(given)
+        chosen = part(analysis.links, [(int(begin), math.ceil(end))])
+    else:
+        chosen = whole(analysis.links.trace)
+    return gzipped(chrome(analysis.facts, analysis.report, chosen))
 
 
 def _tables(session: Session, given: Mapping[str, str]) -> dict[str, Any]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from kinetoscope.analyses.breaks import Nesting
 from kinetoscope.analyses.idle import find_gaps
 from kinetoscope.analyses.idle_causes import pieces_of_gaps
 from kinetoscope.analyses.idle_causes_names import CAUSES
+from kinetoscope.export.breaks import passings
 from kinetoscope.link import Links
 from kinetoscope.schema import Report
 from kinetoscope.trace import Int32, UInt8
@@ -83,38 +83,16 @@ def steps(links: Links) -> list[dict[str, Any]]:
 
 def breaks(timeline: Timeline, links: Links, report: Report) -> list[dict[str, Any]]:
     """Where compiled code goes on after a break: one mark a passed break, in time order."""
-    calls = links.regions.calls
-    if len(calls) == 0:
-        return []
-    inner = Nesting(links).continuations
-    inner = inner[np.argsort(calls.start_ns[inner], kind="stable")][:_BREAKS]
-    said = _sites(report)
-    marks = []
-    for number in inner.tolist():
-        outer, own = calls.labels[calls.label[calls.parent[number]]], calls.labels[calls.label[number]]
-        marks.append(
-            {
-                "time_ns": int(calls.start_ns[number]),
-                "row": int(calls.rows[number]),
-                "lane": timeline.lane_of(int(calls.rows[number])),
-                "label": f"graph break between {outer or 'a region'} and {own or 'a region'}",
-                "why": said.get((outer, own)),
-            }
-        )
-    return marks
-
-
-def _sites(report: Report) -> Mapping[tuple[str, str], str]:
-    """What is known of the break between two regions."""
-    found = {}
-    for site in report.graph_breaks.sites:
-        where = f"{site.file}:{site.line}" if site.file and site.line else site.file
-        text = ", ".join(part for part in (where, site.reason) if part)
-        if text:
-            for outer in site.regions:
-                for own in site.regions:
-                    found[outer, own] = text
-    return found
+    return [
+        {
+            "time_ns": passing.time_ns,
+            "row": passing.row,
+            "lane": timeline.lane_of(passing.row),
+            "label": passing.label,
+            "why": passing.why,
+        }
+        for passing in islice(passings(links, report), _BREAKS)
+    ]
 
 
 def phases(links: Links) -> list[dict[str, Any]]:

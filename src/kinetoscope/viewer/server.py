@@ -6,6 +6,7 @@ import json
 import socket
 import sys
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -54,6 +55,7 @@ class Viewer:
             Route("/api/choose", self._choose, methods=["POST"]),
             Route("/api/query", self._query, methods=["POST"]),
             Route("/api/file", self._trace_file),
+            Route("/api/export", self._export),
             Route("/api/{name}", self._asked),
         ]
         return Guard(Starlette(routes=routes), self._token, self._ticket)
@@ -74,6 +76,16 @@ class Viewer:
         if not source.file.is_file():
             return _json({"error": "the trace file has gone"}, 400)
         return FileResponse(source.file, media_type="application/octet-stream")
+
+    async def _export(self, request: Request) -> Response:
+        given = dict(request.query_params)
+
+        def begin() -> Response:
+            pieces = loaded(_answers).export(self._traces.session, given)
+            first = next(pieces)  # what can fail has, before the answer begins
+            return StreamingResponse(chain((first,), pieces), media_type="application/gzip")
+
+        return await run_in_threadpool(_response, begin)
 
     async def _status(self, request: Request) -> Response:
         seen = request.query_params.get("seen")
@@ -127,6 +139,8 @@ def _response(answer: Callable[[], Any]) -> Response:
     except OSError as error:
         # the args are read from the trace file, which may have gone since
         return _json({"error": f"the trace file cannot be read: {error.strerror or error}"}, 400)
+    if isinstance(made, Response):
+        return made
     if isinstance(made, bytes):
         return Response(made, media_type="application/octet-stream")
     return _json(made)

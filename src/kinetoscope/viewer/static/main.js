@@ -212,9 +212,9 @@ async function start() {
     app = { trace, status, report: () => once("report"), overlays: () => once("overlays"), analysed };
     void facts(app).catch(() => {});
     const elsewhere = perfettoDialog(trace);
-    document.body.append(elsewhere);
+    document.body.append(elsewhere.element);
     one("#rail").append(
-      h("button", { class: "plain elsewhere", onclick: () => elsewhere.showModal() }, "Open in Perfetto"),
+      h("button", { class: "plain elsewhere", onclick: () => elsewhere.show() }, "Open in Perfetto"),
     );
     window.addEventListener("hashchange", () => void route());
     await route();

@@ -1,0 +1,112 @@
+"""``kinetoscope export``: the trace, with what was found in it, for other programs."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kinetoscope.cli import output, progress
+from kinetoscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from kinetoscope.trace import Trace
+    from kinetoscope.window import WindowSpec
+
+_PACKED = (".gz", ".gzip")
+
+
+class To(str, Enum):
+    """What is written."""
+
+    chrome = "chrome"
+    parquet = "parquet"
+
+
+def export(
+    input: Annotated[
+        str, typer.Argument(metavar="INPUT", help="A trace, or a capture directory.", show_default=False)
+    ],
+    out: Annotated[
+        str,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="PATH",
+            help="Write there: a file, packed where it ends in .gz; with parquet a directory.",
+            show_default=False,
+        ),
+    ],
+    to: Annotated[To, typer.Option("--to", help="What to write.")] = To.chrome,
+    compile_log: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="The TORCH_TRACE log (a file or its directory) of the same run."),
+    ] = None,
+    steps: Annotated[
+        str | None, typer.Option(metavar="A..B", help="Only these steps, counted from 0; B is included.")
+    ] = None,
+    annotation: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only inside this record_function range.")
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(metavar="START..END", help="Only this time, in ns from the trace's start.")
+    ] = None,
+    no_store: Annotated[
+        bool,
+        typer.Option("--no-store", help="Neither use nor write the store that makes opening again fast."),
+    ] = False,
+) -> int:
+    """Write the trace with what was found in it, for Perfetto or a data frame.
+
+    chrome is JSON for Perfetto and chrome://tracing: the events as they were, tracks for steps, idle
+    time by cause, graph breaks, compile phases and regions, and in the args of each kernel its origin,
+    region, step and, with a compile log, source lines. parquet is the tables slices, flows, tracks.
+    """
+    from kinetoscope import window as windows
+    from kinetoscope.ingest import load_source
+    from kinetoscope.ingest.capture_directory import LogShelf, find_inputs
+
+    asked = windows.parse(steps, annotation, window)
+    output.refuse_own_input(out, [input])
+    inputs = find_inputs([input], compile_log)
+    if len(inputs) > 1:
+        names = ", ".join(item.source.label for item in inputs[:4])
+        raise UsageError(f"{input} holds {len(inputs)} traces ({names} ...); name one of them")
+    (item,) = inputs
+    with progress.bar() as advance:
+        trace = load_source(item.source, progress=advance, use_store=not no_store)
+    if to is To.parquet:
+        _write_parquet(_part_of(trace, asked), out)
+        return 0
+    from kinetoscope.export.chrome import chrome, gzipped
+    from kinetoscope.export.part import part, whole
+    from kinetoscope.link import link
+    from kinetoscope.link.window import intervals_of
+    from kinetoscope.reporting import report_and_facts
+
+    log, _ = LogShelf().log_for(item, trace)
+    links = link(trace)
+    report, facts = report_and_facts(links, log=log, capture=item.capture)
+    chosen = whole(trace) if asked is None else part(links, intervals_of(links, asked))
+    pieces = chrome(facts, report, chosen)
+    output.write_pieces(gzipped(pieces) if out.lower().endswith(_PACKED) else pieces, out)
+    return 0
+
+
+def _part_of(trace: Trace, asked: WindowSpec | None) -> Trace:
+    from kinetoscope.link import link
+    from kinetoscope.link.window import windowed
+
+    return trace if asked is None else windowed(link(trace), asked)[0].trace
+
+
+def _write_parquet(trace: Trace, out: str) -> None:
+    where = Path(out)
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+        for name, frame in (("slices", trace.slices), ("flows", trace.flows), ("tracks", trace.tracks)):
+            frame.write_parquet(where / f"{name}.parquet")
+    except OSError as error:
+        raise UsageError(f"cannot write {out}: {error.strerror or error}") from None

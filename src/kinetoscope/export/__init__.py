@@ -1,0 +1,1 @@
+"""A trace, with what was found in it, as a file for other programs."""

@@ -1,0 +1,72 @@
+"""What is known of each piece of work, as args for its event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kinetoscope.analyses.joined_kernels import GENERATED, lines_of
+from kinetoscope.analyses.origins import KINDS, ORIGINS
+from kinetoscope.findings import Facts
+from kinetoscope.findings.log_facts import LogFacts
+from kinetoscope.trace import Int64
+
+
+class KernelArgs:
+    """Says who wrote a kernel, what launched it, in which step, and which lines it computes."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        work, links = facts.work, facts.links
+        self._lines, self._line_of = _lines(facts)
+        self._step = (
+            links.steps.at(links.trace.columns.start_ns[np.maximum(work.launched_from, 0)])
+            if len(links.steps)
+            else np.full(len(work.rows), -1, np.int64)
+        )
+
+    def of(self, piece: int) -> dict[str, Any]:
+        """What is known of a piece of work, by its number; what is not known is left out."""
+        work, links = self._facts.work, self._facts.links
+        found: dict[str, Any] = {
+            "origin": ORIGINS[int(work.origin[piece])],
+            "kind": KINDS[int(work.kind[piece])],
+        }
+        operator = int(work.operator_row[piece])
+        if operator >= 0:
+            found["op"] = links.trace.name_of(operator)
+        call = int(work.region_call[piece])
+        if call >= 0:
+            calls = links.regions.calls
+            found["region"] = calls.labels[int(calls.label[call])]
+        if work.is_replay[piece]:
+            found["cuda_graph_replay"] = True
+        if int(work.launched_from[piece]) >= 0 and int(self._step[piece]) >= 0:
+            found["step"] = int(self._step[piece])
+        at = int(self._line_of[piece])
+        if at >= 0:
+            found.update(self._lines[at])
+        return found
+
+
+def _lines(facts: Facts) -> tuple[list[dict[str, Any]], Int64]:
+    """Source lines, and for each piece of work which of them it computes (-1: not known)."""
+    work = facts.work
+    line_of = np.full(len(work.rows), -1, np.int64)
+    lines: list[dict[str, Any]] = []
+    if not isinstance(facts, LogFacts):
+        return lines, line_of
+    generated = np.flatnonzero(work.of(*GENERATED))
+    names = work.links.trace.columns.name[work.rows[generated]]
+    for name in np.unique(names).tolist():
+        for place in facts.places.of(generated[names == name]):
+            told, state = lines_of([place.source] if place.source is not None else [])
+            if told:
+                line_of[place.pieces] = len(lines)
+                source = [
+                    f"{line.file}:{line.line}" + (f" in {line.function}" if line.function else "")
+                    for line in told
+                ]
+                lines.append({"source": source, "source_state": state})
+    return lines, line_of
