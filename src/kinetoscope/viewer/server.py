@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -123,7 +124,7 @@ class Viewer:
 
 
 def _answers() -> ModuleType:
-    # imported with the first question: until then the page's files are on their way
+    # not at the top: the page and its files can be served before this is imported
     from kinetoscope.viewer import answers
 
     return answers
@@ -182,6 +183,8 @@ def serve(viewer: Viewer, where: socket.socket) -> None:
 
     # The analysis computes in another thread; a picture should not wait for its turns of 5 ms.
     sys.setswitchinterval(_TURN_S)
+    # Until the page asks its first question, there is time to load what answers it.
+    threading.Thread(target=loaded, args=(_answers,), name="kinetoscope-loading", daemon=True).start()
     config = uvicorn.Config(
         viewer.app(),
         log_config=None,
