@@ -185,3 +185,32 @@ def test_a_rank_without_a_log_is_told_apart_from_one_that_compiled_nothing(tmp_p
     assert found.ranks[1].graph_breaks.source == "trace"
     (warning,) = found.ranks[1].trace.warnings
     assert (warning.code, "rank 1" in warning.message) == ("compile-log-missing", True)
+
+
+STEP_MS = 5.0
+
+
+@pytest.mark.parametrize("log", ["there", "lost", "empty", "of another process"])
+def test_what_a_capture_measured_is_used_with_and_without_its_log(tmp_path: Path, log: str) -> None:
+    def timed(milliseconds: float) -> dict[str, Any]:
+        return {"steps": 10, "mean_ns": round(milliseconds * 1e6)}
+
+    steps = {"before": timed(STEP_MS), "profiled": timed(1.3 * STEP_MS), "after": timed(STEP_MS)}
+    where = capture(tmp_path / "c", log=log == "there", steps=steps)
+    (where / "compile_times.txt").write_text("TorchDynamo compilation metrics:\n")
+    (where / "cudagraph_skips.json").write_text('[{"reason": "mutated inputs", "count": 2}]')
+    if log == "empty":
+        (where / "compile_log" / NAME.removesuffix(".gz")).touch()
+    if log == "of another process":
+        shutil.copy(TRACES / "logs" / "gb_loop.log.gz", where / "compile_log" / NAME)
+    found = report(where)
+    assert is_joined(found) == (log == "there")
+    assert found.compile_time.compile_times_table == "TorchDynamo compilation metrics:\n"
+    assert [(s.reason, s.count) for s in found.cuda_graphs.skips] == [("mutated inputs", 2)]
+    findings = {finding.code: finding for finding in found.findings}
+    assert "30 % longer" in findings["profiler-distortion"].title
+    assert "mutated inputs (2 times)" in findings["cuda-graph-skip"].detail
+    bound = findings["launch-bound"]
+    assert bound.basis == "unprofiled"
+    assert bound.saving_ns_per_step is not None
+    assert 0 < bound.saving_ns_per_step.best < STEP_MS * 1e6

@@ -138,14 +138,14 @@ def facts_of(
     warnings: Sequence[TraceWarning] = (),
 ) -> tuple[Facts, tuple[TraceWarning, ...]]:
     """The facts of a trace, joined with its log, and what should be said about the log."""
-    facts = Facts.of(links)
+    facts = Facts.of(links, capture)
     if log is None:
         return facts, tuple(warnings)
     join = LogLinks(links, log)
     if join.mismatch is not None:
         message = f"the compile log was left out: {join.mismatch}"
         return facts, (*warnings, TraceWarning("compile-log-mismatch", message))
-    return LogFacts.joined(facts, join, capture), tuple(warnings)
+    return LogFacts.joined(facts, join), tuple(warnings)
 
 
 def _report(
@@ -172,21 +172,30 @@ def _report(
         findings=find(facts),
         idle=idle.result(),
     )
-    return _joined(report, facts) if isinstance(facts, LogFacts) else report
+    report = _joined(report, facts) if isinstance(facts, LogFacts) else report
+    return report if facts.capture is None else _captured(report, facts, facts.capture)
 
 
 def _joined(report: Report, facts: LogFacts) -> Report:
     """The report with the parts that the log knows better."""
-    join, capture = facts.join, facts.capture
-    skips = None if capture is None else capture.cudagraph_skips
-    table = None if capture is None else capture.compile_times
+    join = facts.join
     return replace(
         report,
         regions=joined_regions.regions(report.regions, facts.breaks),
         graphs=joined_compiles.graphs(join),
         recompiles=joined_compiles.recompiles(facts.recompiled),
-        compile_time=joined_compiles.compile_time(join, facts.compiling, table),
-        cuda_graphs=joined_regions.cuda_graphs(report.cuda_graphs, join.log, skips),
+        compile_time=joined_compiles.compile_time(join, facts.compiling),
+        cuda_graphs=joined_regions.cuda_graphs(report.cuda_graphs, join.log, None),
+    )
+
+
+def _captured(report: Report, facts: Facts, capture: Capture) -> Report:
+    """The report with what the capture recorded beside trace and log."""
+    log = facts.join.log if isinstance(facts, LogFacts) else None
+    return replace(
+        report,
+        compile_time=replace(report.compile_time, compile_times_table=capture.compile_times),
+        cuda_graphs=joined_regions.cuda_graphs(report.cuda_graphs, log, capture.cudagraph_skips),
     )
 
 

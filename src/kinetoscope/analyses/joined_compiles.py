@@ -51,7 +51,7 @@ def recompiles(found: LogRecompiles) -> Recompiles:
     )
 
 
-def compile_time(join: LogLinks, found: LogCompileTime, table: str | None) -> CompileTime:
+def compile_time(join: LogLinks, found: LogCompileTime) -> CompileTime:
     """Compile time of the whole log, and the part of it inside the trace's window.
 
     Where the trace's clock has no epoch, the window's part is what the trace itself shows.
@@ -71,7 +71,6 @@ def compile_time(join: LogLinks, found: LogCompileTime, table: str | None) -> Co
             aot_hit=counts.aot_hit,
             aot_miss=counts.aot_miss,
         ),
-        compile_times_table=table,
     )
 
 

@@ -35,11 +35,17 @@ def regions(found: Sequence[Region], breaks: JoinedBreaks) -> list[Region]:
     return named
 
 
-def cuda_graphs(found: CudaGraphs, log: CompileLog, skips: Sequence[tuple[str, int]] | None) -> CudaGraphs:
+def cuda_graphs(
+    found: CudaGraphs, log: CompileLog | None, skips: Sequence[tuple[str, int]] | None
+) -> CudaGraphs:
     """CUDA graphs with why graphs were left out of them, most frequent first, and how many were recorded.
 
-    ``skips`` are those that the capture heard of; without them each compilation tells its last one.
+    ``skips`` are those that the capture heard of; without them each compilation tells its last one. Without
+    a ``log`` the recordings are those that were found already.
     """
+    if log is None:
+        heard = [CudaGraphSkip(reason=reason, count=count) for reason, count in skips or ()]
+        return replace(found, skips=heard)
     if not skips:
         told = Counter(c.cudagraph_skip_reason for c in log.compilations if c.cudagraph_skip_reason)
         skips = told.most_common()

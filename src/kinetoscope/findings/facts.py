@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ from kinetoscope.analyses.origins import Work, find_work
 from kinetoscope.analyses.steps import steps
 from kinetoscope.analyses.verdict import CompiledCode, verdict
 from kinetoscope.analyses.wording import duration, percent
+from kinetoscope.ingest.capture_directory import Capture
 from kinetoscope.link import Links
 from kinetoscope.schema import Compiled, Evidence, Finding, FindingCode, GraphBreaks, Kernels, Severity
 from kinetoscope.trace import Bool, Int64, Trace
@@ -34,9 +35,11 @@ class Facts:
     compiled: Compiled
     graph_breaks: GraphBreaks
     kernels: Kernels | None
+    capture: Capture | None = field(default=None, kw_only=True)
+    """What was recorded beside the trace; None where it is not in a capture."""
 
     @classmethod
-    def of(cls, links: Links) -> Facts:
+    def of(cls, links: Links, capture: Capture | None = None) -> Facts:
         """The facts of a trace without a compile log."""
         work = find_work(links)
         code = CompiledCode(links, work)
@@ -47,6 +50,7 @@ class Facts:
             compiled=verdict(code),
             graph_breaks=graph_breaks(links, len(links.steps) or None),
             kernels=kernels(links, work),
+            capture=capture,
         )
 
     @property

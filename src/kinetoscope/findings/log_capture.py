@@ -32,10 +32,9 @@ _FIXES = (
 
 def cuda_graph_skip(facts: Facts) -> list[Finding]:
     """Graphs that were to run as CUDA graphs and do not."""
-    if not isinstance(facts, LogFacts):
-        return []
+    log = facts.join.log if isinstance(facts, LogFacts) else None
     skips = None if facts.capture is None else facts.capture.cudagraph_skips
-    found = cuda_graphs(CudaGraphs(), facts.join.log, skips).skips
+    found = cuda_graphs(CudaGraphs(), log, skips).skips
     if not found:
         return []
     count = sum(skip.count for skip in found)
@@ -56,7 +55,7 @@ def cuda_graph_skip(facts: Facts) -> list[Finding]:
 
 def profiler_distortion(facts: Facts) -> list[Finding]:
     """Steps take longer with the profiler than without: the times of this trace are too long."""
-    capture = facts.capture if isinstance(facts, LogFacts) else None
+    capture = facts.capture
     if capture is None:
         return []
     profiled = capture.mean_step_ns("profiled")

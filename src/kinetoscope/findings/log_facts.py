@@ -14,7 +14,6 @@ from kinetoscope.analyses.log_compile_time import LogCompileTime, log_compile_ti
 from kinetoscope.analyses.log_recompiles import LogRecompiles, log_recompiles
 from kinetoscope.analyses.verdict import verdict
 from kinetoscope.findings.facts import Facts
-from kinetoscope.ingest.capture_directory import Capture
 from kinetoscope.link.logs import LogLinks
 
 __all__ = ["GuardCost", "LogFacts"]
@@ -30,15 +29,14 @@ class GuardCost:
 
 @dataclass(frozen=True, eq=False)
 class LogFacts(Facts):
-    """Facts of a trace with its compile log, and with its capture where there is one."""
+    """Facts of a trace with its compile log."""
 
     join: LogLinks
     breaks: JoinedBreaks
     places: KernelPlaces
-    capture: Capture | None
 
     @classmethod
-    def joined(cls, facts: Facts, join: LogLinks, capture: Capture | None = None) -> LogFacts:
+    def joined(cls, facts: Facts, join: LogLinks) -> LogFacts:
         """``facts`` with what the log adds: exact breaks, the verdict, source lines of kernels."""
         breaks = JoinedBreaks(join, log_breaks(join.log), Nesting(facts.links))
         places = KernelPlaces(join, facts.work)
@@ -56,7 +54,7 @@ class LogFacts(Facts):
             join=join,
             breaks=breaks,
             places=places,
-            capture=capture,
+            capture=facts.capture,
         )
 
     @cached_property

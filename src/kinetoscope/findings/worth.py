@@ -17,7 +17,6 @@ from kinetoscope.analyses.idle_causes_names import Cause
 from kinetoscope.analyses.launch_bound import LaunchBound, launch_bound
 from kinetoscope.analyses.wording import duration, percent
 from kinetoscope.findings.facts import Facts, severity_of
-from kinetoscope.findings.log_facts import LogFacts
 from kinetoscope.replay import build
 from kinetoscope.replay.changes import graph_calls
 from kinetoscope.replay.predict import CUDA_GRAPHS, NO_BREAKS, NO_COMPILE, Before, Change, Prediction, predict
@@ -48,7 +47,7 @@ class Worth:
         model = build(self.facts.links)
         if model is None:
             return None
-        capture = self.facts.capture if isinstance(self.facts, LogFacts) else None
+        capture = self.facts.capture
         unprofiled = None if capture is None else capture.mean_step_ns("before")
         before = Before.of(model, unprofiled, _SOURCE)
         return before if before.step_ns > 0 else None
