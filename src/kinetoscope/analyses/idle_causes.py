@@ -109,7 +109,7 @@ def pieces_of_gaps(
 ) -> Pieces:
     """The pieces of these gaps (ordered by device, then start; ``next_row`` ends each)."""
     launches, c = links.launches, links.trace.columns
-    device = np.searchsorted(launches.device_rows, next_row)
+    device = launches.numbers_of(next_row)
     if not has_cpu_rows(links) or not launches.is_linked[device].any():
         return unknown_pieces(np.arange(len(start_ns)), start_ns, end_ns)
     call, row = launches.call_of[device], launches.launch_row[device]
@@ -147,7 +147,7 @@ def _pieces(lines: dict[int, Line], gaps: _Ends) -> Pieces:
     return one_after_another(parts, len(gaps.start_ns))
 
 
-def _behind_other_stream(links: Links, device: Int64, start_ns: Int64) -> Bool:
+def _behind_other_stream(links: Links, device: Int32, start_ns: Int64) -> Bool:
     """Whether the work that ends a gap had to wait for the stream whose work ended when it began.
 
     Told by a wait of streams for events (cudaStreamWaitEvent) on the launching thread since it last

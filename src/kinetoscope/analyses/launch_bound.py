@@ -129,7 +129,7 @@ def _late_starts(links: Links) -> tuple[Bool, Bool]:
         return late, first
     returned = (launches.call_start_ns + launches.call_dur_ns)[np.maximum(call, 0)]
     for events in links.devices:
-        at = np.searchsorted(rows, events.rows)
+        at = launches.numbers_of(events.rows)
         until = np.maximum.accumulate(events.end_ns)
         late[at[0]] = has_call[at[0]]
         late[at[1:]] = has_call[at[1:]] & (returned[at[1:]] > until[:-1])

@@ -69,6 +69,18 @@ class Launches:
         return self.launch_row >= 0
 
     @cached_property
+    def _number_of_row(self) -> npt.NDArray[np.int32]:
+        """Index of each device row, counted from the first one; other rows between them have none."""
+        first, last = self.device_rows[[0, -1]].tolist()
+        numbers = np.full(last - first + 1, -1, np.int32)
+        numbers[self.device_rows - first] = np.arange(len(self.device_rows), dtype=np.int32)
+        return numbers
+
+    def numbers_of(self, rows: Int64) -> npt.NDArray[np.int32]:
+        """Index into the columns ``[d]`` of device events given by their rows."""
+        return self._number_of_row[rows - self.device_rows[0]] if len(rows) else np.empty(0, np.int32)
+
+    @cached_property
     def in_graph_replay(self) -> Bool:
         """[d] whether a graph launch launched it (told by the name of the launching row)."""
         is_graph = np.zeros(len(self.trace.columns), np.bool_)

@@ -240,7 +240,7 @@ def _latencies(links: Links) -> tuple[Int64, Int64]:
     in_call = kind == Category.MEMCPY
     ready = np.where(in_call, c.start_ns[rows[keep]] - launches.call_start_ns[call[keep]], wait)
     gap = _gap_before(links)[keep]
-    for number in np.unique(kind).tolist():
+    for number in np.flatnonzero(np.bincount(kind)).tolist():
         mine = kind == number
         free = wait[mine & late[keep]]
         if len(free) >= _ENOUGH:

@@ -39,39 +39,64 @@ def run(model: Model) -> Replayed:
     items, waits, blocks = model.items, model.waits, model.blocks
     before = np.concatenate(([0], np.cumsum(model.host.dur_ns)))
     spent = np.diff(np.concatenate(([0], before[items.after]))).tolist()
-    kinds, arguments = items.kind.tolist(), items.argument.tolist()
-    stream, length = blocks.stream.tolist(), blocks.length_ns.tolist()
-    latency, gap = blocks.latency_ns.tolist(), blocks.gap_ns.tolist()
-    extra, behind, behind_ns = blocks.extra_ns.tolist(), blocks.behind.tolist(), blocks.behind_ns.tolist()
+    # what each launch needs stands in the order of the items: nothing is looked up on the way
+    is_launch = items.kind == Item.LAUNCH
+    block = np.where(is_launch, items.argument, 0)
+    stream, latency, gap, extra, length, behind, behind_ns = (
+        (column[block] if len(blocks) else block).tolist()
+        for column in (
+            blocks.stream,
+            blocks.latency_ns,
+            blocks.gap_ns,
+            blocks.extra_ns,
+            blocks.length_ns,
+            blocks.behind,
+            blocks.behind_ns,
+        )
+    )
     scope, own, back = waits.scope.tolist(), waits.own_ns.tolist(), waits.return_ns.tolist()
     streams = int(blocks.stream.max()) + 1 if len(blocks) else 1
     free = [_LONG_AGO] * streams
     ends = [_LONG_AGO] * len(blocks)
     starts_of = [_LONG_AGO] * len(blocks)
-    starts: list[int] = []
+    # the launches so far, behind so many that never were as fit into the queue
+    starts: list[int] = [_LONG_AGO] * model.queue
     marks: dict[int, int] = {}
-    now, recorded, pending, queue, last = 0, _LONG_AGO, _LONG_AGO, model.queue, 0
+    now, recorded, pending, last, launched = 0, _LONG_AGO, _LONG_AGO, 0, 0
     launch, wait, step, record = (int(one) for one in (Item.LAUNCH, Item.WAIT, Item.STEP, Item.RECORD))
     # tens of thousands of turns, some dozen replays: comparisons, not calls of max()
-    for kind, host_ns, argument in zip(kinds, spent, arguments, strict=True):
+    for kind, host_ns, argument, its, its_latency, its_gap, its_extra, its_length, other, other_ns in zip(
+        items.kind.tolist(),
+        spent,
+        items.argument.tolist(),
+        stream,
+        latency,
+        gap,
+        extra,
+        length,
+        behind,
+        behind_ns,
+        strict=True,
+    ):
         now += host_ns
         if kind == launch:
-            if len(starts) >= queue and starts[-queue] > now:
-                now = starts[-queue]
-            its = last = stream[argument]
-            start = now + latency[argument]
-            ready = free[its] + gap[argument]
+            if starts[launched] > now:
+                now = starts[launched]
+            launched += 1
+            start = now + its_latency
+            ready = free[its] + its_gap
             if ready > start:
                 start = ready
             if pending > start:
                 start = pending
-            if behind[argument] >= 0:
-                ready = ends[behind[argument]] + behind_ns[argument]
+            if other >= 0:
+                ready = ends[other] + other_ns
                 if ready > start:
                     start = ready
-            start += extra[argument]
+            start += its_extra
             pending = _LONG_AGO
-            free[its] = ends[argument] = start + length[argument]
+            last = its
+            free[its] = ends[argument] = start + its_length
             starts_of[argument] = start
             starts.append(start)
         elif kind == wait:
