@@ -39,6 +39,8 @@ QUICK_BYTES = 8_000_000
 _MARKS = ("<!-- benchmark: ingest begin -->\n", "<!-- benchmark: ingest end -->\n")
 #: memory that a loader needs for each byte of the file, about
 _LOADER_FACTOR = 9
+#: runs of two things that are compared by turns, at least
+_TURNS = 5
 
 # The time to take the loaded objects apart again is not counted: the process ends at once.
 _LOADERS = {
@@ -49,6 +51,24 @@ _LOADERS = {
         "TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir=os.path.dirname(sys.argv[1]))\nos._exit(0)"
     ),
 }
+# Analysis alone, of a trace that is loaded; "part" leaves out what explains idle time and replays the steps.
+_ANALYSIS = """
+import sys, time
+from kinetoscope import analyses, findings, reporting
+from kinetoscope.findings import worth_device, worth_host
+from kinetoscope.ingest import load
+if sys.argv[2] == "part":
+    analyses.idle = lambda links: None
+    replaying = {*worth_host.ALL, *worth_device.ALL}
+    findings.FAMILIES = tuple(family for family in findings.FAMILIES if family not in replaying)
+    findings.with_savings = lambda facts, found: list(found)
+trace = load(sys.argv[1])
+begin = time.perf_counter(), time.process_time()
+report = reporting.report_of(trace)
+end = time.perf_counter(), time.process_time()
+assert (report.idle is None) == (sys.argv[2] == "part")
+print(*(late - early for early, late in zip(begin, end)), file=sys.stderr)
+"""
 _PACKAGES = {"orjson.loads": ("orjson", "orjson"), "HolisticTraceAnalysis": ("hta", "HolisticTraceAnalysis")}
 
 
@@ -90,6 +110,7 @@ class Bench:
         self.kinetoscope("kinetoscope, whole report", self.file, "--no-store")
         self.kinetoscope("kinetoscope, and the store is written", self.file, empty=True)
         self.kinetoscope("kinetoscope, from the store", self.file)
+        self.compare()
         shutil.rmtree(self.cache, ignore_errors=True)
         for name in _LOADERS:
             self.loader(name)
@@ -116,6 +137,25 @@ class Bench:
             if found != (events or self.events):
                 raise SystemExit(f"{name}: {found:,} events were read, {events or self.events:,} written")
         self._add(name, runs)
+
+    def compare(self) -> None:
+        """What it costs to explain idle time and to replay the steps: runs with and without, by turns."""
+        found: dict[str, list[tuple[float, float]]] = {"whole": [], "part": []}
+        for _ in range(max(_TURNS, self.repeat)):
+            for name, times in found.items():
+                command = [sys.executable, "-c", _ANALYSIS, str(self.file), name]
+                done = self._measure(f"analysis of the loaded trace, {name}", command, self.file)
+                seconds, processor = map(float, done.stderr.split()[-2:])
+                times.append((seconds, processor))
+        whole, part = (
+            [statistics.median(times) for times in zip(*found[name], strict=True)] for name in found
+        )
+        self.notes.append(
+            f"Analysis of the loaded trace takes {whole[0]:.2f} s. Without explaining idle time and"
+            f" replaying the steps it takes {part[0]:.2f} s: the ratio is {whole[0] / part[0]:.2f},"
+            f" and that of processor time {whole[1] / part[1]:.2f}"
+            f" (medians of {max(_TURNS, self.repeat)} runs by turns)"
+        )
 
     def loader(self, name: str) -> None:
         """Runs of something else that loads the file."""
