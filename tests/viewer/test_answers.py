@@ -224,6 +224,36 @@ def test_the_kernel_table_sums_to_the_report(opened: Open, name: str) -> None:
         assert int(analysis.links.trace.columns.dur_ns[row["row"]]) == row["max_ns"]
 
 
+def test_every_generated_kernel_has_its_lines_and_its_regions() -> None:
+    session = Session(find_inputs([str(SAMPLE)])[0], LogShelf())
+    session.run()
+    analysis = session.analysis
+    c, work, calls = analysis.links.trace.columns, analysis.work, analysis.links.regions.calls
+    seen = 0
+    for entry in analysis.kernels["rows"]:
+        if entry["origin"] != "Inductor Triton":
+            continue
+        seen += 1
+        runs = [at for at, row in enumerate(work.rows) if analysis.links.trace.name_of(row) == entry["name"]]
+        lines = {
+            f"{line['file']}:{line['line']}"
+            for at in runs
+            for line in (api.kernel(session, {"row": str(work.rows[at])})["place"] or {"source": []})[
+                "source"
+            ]
+        }
+        assert {line["where"] for line in entry["source"]} == lines != set()
+        regions = Counter(calls.label[work.region_call[at]] for at in runs if work.region_call[at] >= 0)
+        assert entry["regions"] == len(regions)
+        most = max(regions.values(), default=0)
+        assert entry["region"] in {calls.labels[n] for n, count in regions.items() if count == most} | (
+            set() if regions else {None}
+        )
+        assert entry["op"] != entry["name"]
+    assert seen == 4
+    assert c.is_device.any()
+
+
 @pytest.mark.parametrize("name", CAPTURES)
 def test_the_bars_sum_to_a_step(opened: Open, name: str) -> None:
     session = opened(name)

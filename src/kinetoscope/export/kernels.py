@@ -10,6 +10,7 @@ from kinetoscope.analyses.joined_kernels import GENERATED, lines_of
 from kinetoscope.analyses.origins import KINDS, ORIGINS
 from kinetoscope.findings import Facts
 from kinetoscope.findings.log_facts import LogFacts
+from kinetoscope.schema import SourceLine, SourceState
 from kinetoscope.trace import Int64
 
 
@@ -19,7 +20,10 @@ class KernelArgs:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         work, links = facts.work, facts.links
-        self._lines, self._line_of = _lines(facts)
+        told, self._line_of = source_lines(facts)
+        self._lines = [
+            {"source": [_shown(line) for line in lines], "source_state": state} for lines, state in told
+        ]
         self._step = (
             links.steps.at(links.trace.columns.start_ns[np.maximum(work.launched_from, 0)])
             if len(links.steps)
@@ -50,23 +54,23 @@ class KernelArgs:
         return found
 
 
-def _lines(facts: Facts) -> tuple[list[dict[str, Any]], Int64]:
-    """Source lines, and for each piece of work which of them it computes (-1: not known)."""
+def _shown(line: SourceLine) -> str:
+    return f"{line.file}:{line.line}" + (f" in {line.function}" if line.function else "")
+
+
+def source_lines(facts: Facts) -> tuple[list[tuple[list[SourceLine], SourceState | None]], Int64]:
+    """Source lines, and for each piece of work which of them it computes (-1: not known, or no log)."""
     work = facts.work
     line_of = np.full(len(work.rows), -1, np.int64)
-    lines: list[dict[str, Any]] = []
+    found: list[tuple[list[SourceLine], SourceState | None]] = []
     if not isinstance(facts, LogFacts):
-        return lines, line_of
+        return found, line_of
     generated = np.flatnonzero(work.of(*GENERATED))
     names = work.links.trace.columns.name[work.rows[generated]]
     for name in np.unique(names).tolist():
         for place in facts.places.of(generated[names == name]):
-            told, state = lines_of([place.source] if place.source is not None else [])
-            if told:
-                line_of[place.pieces] = len(lines)
-                source = [
-                    f"{line.file}:{line.line}" + (f" in {line.function}" if line.function else "")
-                    for line in told
-                ]
-                lines.append({"source": source, "source_state": state})
-    return lines, line_of
+            told = lines_of([place.source] if place.source is not None else [])
+            if told[0]:
+                line_of[place.pieces] = len(found)
+                found.append(told)
+    return found, line_of

@@ -90,7 +90,7 @@ class Analysis:
     @once
     def kernels(self) -> dict[str, Any]:
         """The kernel table."""
-        return kernel_table.table(self.work, self.meaning, self.report)
+        return kernel_table.table(self.facts, self.meaning, self.report)
 
     @once
     def database(self) -> Database:

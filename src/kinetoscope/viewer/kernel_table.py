@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from kinetoscope.analyses.origins import KINDS, ORIGINS, Work
+from kinetoscope.export.kernels import source_lines
+from kinetoscope.findings import Facts
 from kinetoscope.render import words
 from kinetoscope.schema import Report
 from kinetoscope.trace import Int64
@@ -16,8 +18,9 @@ _BINS = 16
 _ROWS = 5000
 
 
-def table(work: Work, meaning: Any, report: Report) -> dict[str, Any]:
+def table(facts: Facts, meaning: Any, report: Report) -> dict[str, Any]:
     """The table, most costly first; a name is one row for each origin, replayed or not."""
+    work = facts.work
     trace = work.links.trace
     c = trace.columns
     valid = np.flatnonzero(c.is_valid[work.rows])
@@ -32,10 +35,11 @@ def table(work: Work, meaning: Any, report: Report) -> dict[str, Any]:
     np.minimum.at(low, group, dur)
     np.maximum.at(high, group, dur)
     bins = _histograms(group, dur, low, high)
-    region = _most_common(group, _region_labels(work, valid), len(first))
+    region, regions = _most_common(group, _region_labels(work, valid), len(first))
     operator = work.operator_row[valid]
     operator_name = np.where(operator >= 0, c.name[np.maximum(operator, 0)].astype(np.int64), -1)
-    operator_of = _most_common(group, operator_name, len(first))
+    operator_of, _ = _most_common(group, operator_name, len(first))
+    sources = _sources(facts, valid, group)
     longest = np.lexsort((dur, group))[np.cumsum(count) - 1] if len(first) else first
     known = {(k.name, k.origin, k.in_graph_replay): k for k in report.kernels.top} if report.kernels else {}
     whole = int(dur.sum())
@@ -46,6 +50,7 @@ def table(work: Work, meaning: Any, report: Report) -> dict[str, Any]:
         name, origin = trace.name_of(int(work.rows[one])), ORIGINS[int(work.origin[one])]
         more = known.get((name, origin, bool(work.is_replay[one])))
         region_label = int(region[at])
+        op = trace.names[int(operator_of[at])] if work.on_device and operator_of[at] >= 0 else None
         entries.append(
             {
                 "name": name,
@@ -62,13 +67,11 @@ def table(work: Work, meaning: Any, report: Report) -> dict[str, Any]:
                 "share": int(total[at]) / whole if whole else 0.0,
                 "bins": bins[at].tolist(),
                 "region": work.links.regions.calls.labels[region_label] if region_label >= 0 else None,
-                "op": trace.names[int(operator_of[at])] if work.on_device and operator_of[at] >= 0 else None,
+                "regions": int(regions[at]),
+                "op": op if op != name else None,  # the generated code's own frame around the launch
                 "row": int(rows[longest[at]]),
                 "gb_per_s": more.gb_per_s if more else None,
-                "source": [
-                    {"where": words.place(line.file, line.line), "function": line.function}
-                    for line in (more.source if more else [])
-                ],
+                "source": sources.get(int(at), []),
             }
         )
     return {
@@ -96,13 +99,30 @@ def _region_labels(work: Work, members: Int64) -> Int64:
     return np.where(call >= 0, calls.label[np.maximum(call, 0)], -1)
 
 
-def _most_common(group: Int64, value: Int64, groups: int) -> Int64:
-    """For each group its most frequent value."""
-    found = np.full(groups, -1, np.int64)
-    if len(group) == 0:
-        return found
-    width = int(value.max()) + 2
-    pairs, counts = np.unique(group * width + (value + 1), return_counts=True)
-    order = np.lexsort((counts, pairs // width))
-    found[pairs[order] // width] = pairs[order] % width - 1  # the last one assigned is the most frequent
+def _sources(facts: Facts, members: Int64, group: Int64) -> dict[int, list[dict[str, Any]]]:
+    """For each group that has any, the source lines its runs compute."""
+    told, line_of = source_lines(facts)
+    known = line_of[members] >= 0
+    found: dict[int, list[dict[str, Any]]] = {}
+    for at, line in np.unique(np.stack((group[known], line_of[members][known])), axis=1).T.tolist():
+        shown = found.setdefault(at, [])
+        for each in told[line][0]:
+            said = {"where": words.place(each.file, each.line), "function": each.function}
+            if said not in shown:
+                shown.append(said)
     return found
+
+
+def _most_common(group: Int64, value: Int64, groups: int) -> tuple[Int64, Int64]:
+    """For each group its most frequent value that is known (else -1), and how many such values it has."""
+    found, distinct = np.full(groups, -1, np.int64), np.zeros(groups, np.int64)
+    known = value >= 0
+    if not known.any():
+        return found, distinct
+    group, value = group[known], value[known]
+    width = int(value.max()) + 1
+    pairs, counts = np.unique(group * width + value, return_counts=True)
+    # the last one assigned is the most frequent, of equals the first
+    order = np.lexsort((-pairs, counts, pairs // width))
+    found[pairs[order] // width] = pairs[order] % width
+    return found, np.bincount(pairs // width, minlength=groups).astype(np.int64)

@@ -30,6 +30,13 @@ export async function kernelsPage(app, place, values) {
   }
   const unit = columnUnit(Math.max(...data.rows.map((/** @type {any} */ row) => row.total_ns)));
   const each = columnUnit(Math.max(...data.rows.map((/** @type {any} */ row) => row.max_ns)));
+  /** @type {import("./table.js").Column<any>} */
+  const bandwidth = {
+    title: "GB/s",
+    number: true,
+    value: (row) => row.gb_per_s,
+    show: (row) => (row.gb_per_s === null ? "" : Math.round(row.gb_per_s).toLocaleString("en-US")),
+  };
   const shown = table({
     label: "Kernels",
     by: 4,
@@ -53,6 +60,7 @@ export async function kernelsPage(app, place, values) {
       },
       {
         title: "Who wrote it",
+        class: "who",
         value: (row) => row.origin,
         show: (row) => (row.replay ? `${row.origin}, replayed` : row.origin),
       },
@@ -78,13 +86,18 @@ export async function kernelsPage(app, place, values) {
         show: (row) => inUnit(row.max_ns, each),
       },
       { title: "Spread", unsorted: true, value: () => null, show: (row) => histogram(row) },
+      ...(data.rows.some((/** @type {any} */ row) => row.gb_per_s !== null) ? [bandwidth] : []),
       {
-        title: "GB/s",
-        number: true,
-        value: (row) => row.gb_per_s,
-        show: (row) => (row.gb_per_s === null ? "" : Math.round(row.gb_per_s).toLocaleString("en-US")),
+        title: "Region",
+        class: "mono",
+        value: (row) => row.region,
+        show: (row) => [
+          row.region,
+          row.regions > 1
+            ? h("span", { class: "quiet", title: "most of its runs; and other regions" }, ` +${row.regions - 1}`)
+            : null,
+        ],
       },
-      { title: "Region", class: "mono", value: (row) => row.region },
       { title: "Operator", class: "mono op", value: (row) => row.op },
     ],
   });

@@ -33,12 +33,12 @@ export async function overviewPage(app, place) {
       warnings(report),
       h(
         "section",
-        { "aria-labelledby": "time" },
+        { class: "where", "aria-labelledby": "time" },
         h("h2", { id: "time" }, "Where a step's time goes ", h("span", { class: "quiet" }, story.of)),
         bars,
       ),
-      compiled(report),
       findings(report),
+      compiled(report),
     ),
   );
   // The sentence does not wait for them; everything else on the page is there.
@@ -159,7 +159,7 @@ function compiled(report) {
   if (report.cuda_graphs.used) numbers.push(["CUDA-graph replays", count(report.cuda_graphs.replays)]);
   return h(
     "section",
-    { "aria-labelledby": "compiled" },
+    { class: "was", "aria-labelledby": "compiled" },
     h("h2", { id: "compiled", class: kind }, title),
     h(
       "dl",
@@ -182,12 +182,12 @@ function findings(report) {
   const list = h("ol", { class: "findings" });
   const section = h(
     "section",
-    { "aria-labelledby": "findings" },
+    { class: "what", "aria-labelledby": "findings" },
     h(
       "h2",
       { id: "findings" },
       "What to look at ",
-      h("span", { class: "quiet" }, all.length ? "most costly first" : ""),
+      h("span", { class: "quiet" }, all.length ? "what saves most first" : ""),
     ),
     list,
   );

@@ -242,7 +242,8 @@ export function ruler(view, does) {
       context.fillStyle = at("strong-line");
       context.fillRect(Math.round(x), 12, 1, 8);
       context.fillStyle = at("quiet");
-      context.fillText(decimals(time), x + 4, 9);
+      const text = decimals(time);
+      if (x + 4 + context.measureText(text).width < width) context.fillText(text, x + 4, 9);
     }
     if (shows.steps) {
       context.font = "11px system-ui, sans-serif";
