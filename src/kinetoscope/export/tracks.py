@@ -98,7 +98,7 @@ def _idle(links: Links, part: Part) -> Iterator[Event]:
     for number, device in enumerate(gaps.devices):
         mine = np.flatnonzero(kept & (gaps.device[pieces.gap] == number))
         if len(mine):
-            yield _thread(_IDLE + number, f"Idle, {device}")
+            yield _thread(_IDLE + number, f"Idle, device {device}")
         columns = (pieces.start_ns[mine], pieces.end_ns[mine], pieces.cause[mine], pieces.row[mine])
         for start, end, cause, row in zip(*(column.tolist() for column in columns), strict=True):
             args: Event = {"cause": CAUSES[cause], "device": device}
