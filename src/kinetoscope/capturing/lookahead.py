@@ -47,7 +47,8 @@ class Lookahead:
             # or over the batches whose gradients are accumulated.
             self._calls_per_step = max(1, self._calls.get(site, 1))
             self._calls.clear()
-            if site != self._site:
+            # the same call in another loop, once the one that was read is over: a warm-up comes before it
+            if site != self._site or self.remaining(step) == 0:
                 self._site, self._first_step = site, step
                 self._repeats = predict_repeats(frame, self._skip or ("\0", PACKAGE))
         self._calls[site] = self._calls.get(site, 0) + 1

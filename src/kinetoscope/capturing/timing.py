@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import deque
 from typing import Any
 
 __all__ = ["StepTimer"]
@@ -15,24 +16,29 @@ class StepTimer:
     def __init__(self) -> None:
         self.counted = 0
         """Steps that have ended in this block."""
-        self.last_ns = 0
-        """Time of the latest step, from its beginning to the next one's, on the CPU."""
+        self._recent: deque[int] = deque(maxlen=5)
         self._last: int | None = None
         self._began: int | None = None
         self._steps: list[int] = []
 
+    @property
+    def usual_ns(self) -> int:
+        """Median of the latest steps: one that was held up says little about those to come."""
+        return round(statistics.median(self._recent)) if self._recent else 0
+
     def restart(self) -> None:
         """Forget the step that is open."""
         self._last = None
-        self.last_ns = 0
+        self._recent.clear()
 
     def boundary(self, now_ns: int) -> None:
         """A step begins, and the one before it ends."""
         if self._last is not None:
-            self.last_ns = now_ns - self._last
+            step = now_ns - self._last
+            self._recent.append(step)
             if self._began is not None:
                 self.counted += 1
-                self._steps.append(self.last_ns)
+                self._steps.append(step)
         self._last = now_ns
 
     def begin(self) -> None:

@@ -4,7 +4,7 @@ The phases, in order; each boundary between two steps may end one:
 
     warmup     until compilation has settled, or ``--warmup`` steps
     before     steps timed without a profiler
-    arming     one step with the profiler prepared, so that its slow start is not in the window
+    arming     steps with the profiler prepared: its slow start is over then, and an idle device warm again
     profiling  the window
     after      steps timed once the profiler is off
     variants   a few steps each under a profiler of the CPU only, of the device only (their times are kept)
@@ -42,6 +42,8 @@ from kinetoscope.capturing.whole import Watchdog, WholeProfile
 
 __all__ = ["ProgramStopped", "Window"]
 
+_MOST_ARMING_STEPS: Final = 20
+_ARMING_NS: Final = 100_000_000
 _VARIANT_STEPS: Final = 5
 _VARIANTS_NS: Final = 5e9
 
@@ -85,6 +87,7 @@ class Window:
         self._session: ProfileSession | None = None
         self._plan = Plan(0, 0, 0)
         self._variants: list[Kinds] = []
+        self._armed_ns = self._arming_steps = 0
 
     @property
     def compilations_per_step(self) -> list[int]:
@@ -204,7 +207,9 @@ class Window:
             if self.steps.timer.counted >= self._plan.before:
                 self._end_before()
         elif self.phase == "arming":
-            self._open_window()
+            self._arming_steps -= 1
+            if self._arming_steps <= 0 or time.perf_counter_ns() - self._armed_ns > _ARMING_NS:
+                self._open_window()
         elif self.phase == "profiling":
             self._window_boundary()
         elif self.phase == "after":
@@ -223,8 +228,9 @@ class Window:
         if self._options.cold:
             self._cold_boundary()
             return
-        quiet = self.steps.compilations.quiet_steps(self.steps.number)
-        plan = self._warmup.plan(self.steps.number, quiet, self.steps.timer.last_ns, whole=self.whole.running)
+        step, timer = self.steps.number, self.steps.timer
+        quiet = self.steps.compilations.quiet_steps(step)
+        plan = self._warmup.plan(step, quiet, timer.usual_ns, whole=self.whole.running)
         if plan is not None:
             self.note["settled"] = self._warmup.settled
             self._begin_before(plan)
@@ -273,6 +279,8 @@ class Window:
             self._open_window()
         else:
             self.phase = "arming"
+            self._armed_ns = time.perf_counter_ns()
+            self._arming_steps = max(1, min(_MOST_ARMING_STEPS, self._plan.after // 2))
 
     def _open_window(self) -> None:
         assert self._session is not None
@@ -309,9 +317,7 @@ class Window:
         synchronize()
         self.times["profiled"] = self.steps.timer.end(whole=why == "complete")
         session.stop()
-        self.note.update(ended=why, steps=self.steps.timer.counted)
-        if cold:
-            self.note["steps"] = max(1, self.steps.timer.counted)
+        self.note.update(ended=why, steps=max(int(cold), self.steps.timer.counted))
         path = self._directory.temporary_trace()
         session.save(path)
         self.window_trace = path
