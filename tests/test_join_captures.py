@@ -13,6 +13,7 @@ import pytest
 from helpers import TRACES
 from kinetoscope.errors import InputError
 from kinetoscope.ingest.capture_directory import find_inputs
+from kinetoscope.render.as_text import render
 from kinetoscope.reporting import analyse
 from kinetoscope.schema import Report
 
@@ -187,7 +188,7 @@ def test_a_rank_without_a_log_is_told_apart_from_one_that_compiled_nothing(tmp_p
     assert (warning.code, "rank 1" in warning.message) == ("compile-log-missing", True)
 
 
-STEP_MS = 5.0
+STEP_MS = 3.0
 
 
 @pytest.mark.parametrize("log", ["there", "lost", "empty", "of another process"])
@@ -214,3 +215,15 @@ def test_what_a_capture_measured_is_used_with_and_without_its_log(tmp_path: Path
     assert bound.basis == "unprofiled"
     assert bound.saving_ns_per_step is not None
     assert 0 < bound.saving_ns_per_step.best < STEP_MS * 1e6
+    assert found.steps.unprofiled_mean_ns == STEP_MS * 1e6
+    # Breaks cost what the trace shows, and save what the replay of an unprofiled step says.
+    broken = findings["graph-break"]
+    assert (broken.basis, broken.saving_basis) == ("profiled", "unprofiled")
+    shown = render(found, width=120, color=False)
+    assert ", 3.00 ms without the profiler" in shown
+    said = "Times are of steps without the profiler; the costs of "
+    assert said in shown
+    ranks = shown[shown.index(said) + len(said) :].split(" of the profiled run")[0]
+    numbered = [finding for finding in found.findings if finding.severity != "info"]
+    costs = [n for n, f in enumerate(numbered, 1) if f.basis == "profiled" and f.cost_ns_per_step is not None]
+    assert ranks == ", ".join(map(str, costs))

@@ -194,6 +194,7 @@ def _captured(report: Report, facts: Facts, capture: Capture) -> Report:
     log = facts.join.log if isinstance(facts, LogFacts) else None
     return replace(
         report,
+        steps=replace(report.steps, unprofiled_mean_ns=capture.mean_step_ns("before")),
         compile_time=replace(report.compile_time, compile_times_table=capture.compile_times),
         cuda_graphs=joined_regions.cuda_graphs(report.cuda_graphs, log, capture.cudagraph_skips),
     )

@@ -132,6 +132,7 @@ class Worth:
             cost_ns_per_step=cost_ns,
             saving_ns_per_step=saving,
             basis=self.basis,
+            saving_basis=self.basis,
             evidence=[] if rows is None else self.facts.events(rows),
         )
 
@@ -188,7 +189,7 @@ def _with(finding: Finding, worth: Worth, prediction: Prediction | None) -> Find
     """A finding with what a prediction saves; steps that only a median sees may gain nothing by it."""
     if prediction is None or prediction.verdict == "no gain":
         return finding
-    return replace(finding, saving_ns_per_step=prediction.saving)
+    return replace(finding, saving_ns_per_step=prediction.saving, saving_basis=worth.basis)
 
 
 def _break_with_saving(facts: Facts, finding: Finding, share: float) -> Finding:
@@ -202,6 +203,7 @@ def _break_with_saving(facts: Facts, finding: Finding, share: float) -> Finding:
             finding,
             severity="info",
             saving_ns_per_step=Saving(low=0, best=0, high=round(prediction.saving.high * share)),
+            saving_basis=worth.basis,
             detail=f"{finding.detail} Harmless here: replayed without breaks, a step of"
             f" {duration(prediction.replayed_ns)} gains nothing measurable.",
         )
@@ -214,6 +216,7 @@ def _break_with_saving(facts: Facts, finding: Finding, share: float) -> Finding:
     return replace(
         finding,
         saving_ns_per_step=part,
+        saving_basis=worth.basis,
         detail=f"{finding.detail} Replayed without breaks, with one wrapper for forward and backward"
         f" each, a step is {told} shorter{unsure}.",
     )

@@ -123,7 +123,7 @@ def _finding(finding: Finding, number: str, size: _Size) -> list[str]:
     saving = finding.saving_ns_per_step
     if saving is not None:
         low, best, high = (units.duration(ns) for ns in (saving.low, saving.best, saving.high))
-        facts.append(f"saves {best} a step ({low} to {high})")
+        facts.append(f"saves {best} a step ({low} to {high}), {finding.saving_basis} time")
     lines = [f"### {number}{md.words(shorten(finding.title, size.sentence))}", "", " · ".join(facts)]
     if finding.detail:
         lines += ["", md.words(whole_sentences(finding.detail, size.sentence))]

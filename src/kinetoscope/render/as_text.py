@@ -150,8 +150,9 @@ def _ranked(findings: Sequence[Finding], width: int) -> Iterator[RenderableType]
     left_out = more(_FINDINGS, len(findings), "findings")
     if left_out:
         yield Text(left_out, style="dim")
-    if (costs or saves) and any(finding.basis == "profiled" for finding in findings[:_FINDINGS]):
-        yield Text("Times are of the profiled run; the profiler slows small operators.", style="dim")
+    times = headline.times_of(findings[:_FINDINGS])
+    if times:
+        yield Text(times, style="dim")
 
 
 def _finding_row(

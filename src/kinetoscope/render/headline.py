@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from statistics import median
 
 from kinetoscope.render import units, words
 from kinetoscope.render.page import Fact, Tone
-from kinetoscope.schema import Report, Step
+from kinetoscope.schema import Finding, Report, Step
 
 # Below the first the CPU sets the pace, above the second the device does; between them it is both.
 _HOST_BOUND, _DEVICE_BOUND = 0.5, 0.9
@@ -151,7 +152,29 @@ def _step(report: Report) -> Fact:
     by_device = bool(counted) and steps.median_ns > statistics.median(step.dur_ns for step in counted) + 1
     what = "median device period" if by_device else f"median of {len(counted)}"
     of = f" ({what})" if len(counted) > 1 else ""
-    return Fact("Step", f"{units.duration(steps.median_ns)}{of}" + (f"   {work}" if work else ""))
+    unprofiled = steps.unprofiled_mean_ns
+    without = "" if unprofiled is None else f", {units.duration(unprofiled)} without the profiler"
+    said = f"{units.duration(steps.median_ns)}{of}{without}"
+    return Fact("Step", said + (f"   {work}" if work else ""))
+
+
+def times_of(findings: Sequence[Finding]) -> str | None:
+    """Which steps the costs and savings of these numbered findings are of; None where there are none."""
+    costs = {n: f.basis for n, f in enumerate(findings, 1) if f.cost_ns_per_step is not None}
+    bases = [*costs.values(), *(f.saving_basis for f in findings if f.saving_ns_per_step is not None)]
+    if not bases:
+        return None
+    if "unprofiled" not in bases:
+        return "Times are of the profiled run; the profiler slows small operators."
+    profiled = [n for n, basis in costs.items() if basis == "profiled"]
+    if not profiled:
+        return "Times are of steps without the profiler, which the capture timed."
+    if len(profiled) == len(costs):
+        return "Savings are of steps without the profiler, costs of the profiled run, which is slower."
+    which = ", ".join(map(str, profiled))
+    return (
+        f"Times are of steps without the profiler; the costs of {which} of the profiled run, which is slower."
+    )
 
 
 def _work(report: Report) -> str:

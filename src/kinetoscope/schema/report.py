@@ -39,8 +39,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Something worth knowing or changing.
 
     ``title`` is one short line; ``detail`` says what was seen; ``fix`` what to do; ``doc`` where to read
-    on. ``share`` is the cost's share of a step. ``basis``: whether times are those of the profiled or of
-    an unprofiled run.
+    on. ``share`` is the cost's share of a step. ``basis``: whether the cost is of the profiled or of an
+    unprofiled run; ``saving_basis`` the same of the saving.
     """
 
     code: FindingCode
@@ -53,6 +53,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     cost_ns_per_step: int | None = None
     saving_ns_per_step: Saving | None = None
     basis: Basis = "profiled"
+    saving_basis: Basis = "profiled"
     evidence: list[Evidence] = []
 
 

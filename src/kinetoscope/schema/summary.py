@@ -83,11 +83,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
     """The steps, ``list`` in time order; mean and median leave the first out when there are more than two.
 
-    ``source`` says how they were found; without any, ``count`` is None.
+    ``source`` says how they were found; without any, ``count`` is None. Times are those of the trace, so of
+    profiled steps; ``unprofiled_mean_ns`` is of the steps that a capture timed before its profiler started.
     """
 
     source: StepSource | None = None
     count: int | None = None
     mean_ns: int | None = None
     median_ns: int | None = None
+    unprofiled_mean_ns: int | None = None
     list: builtins.list[Step] = []
