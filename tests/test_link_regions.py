@@ -18,7 +18,7 @@ def test_union_and_gaps() -> None:
     start, end = array(0, 5, 30, 20), array(10, 12, 31, 20)
     assert union_ns(start, end) == 13
     # the one without length divides the hole
-    assert [side.tolist() for side in gaps_between(start, end)] == [[12, 20], [20, 30]]
+    assert [side.tolist() for side in gaps_between(start, end)] == [[12, 20], [20, 30], [2, 3]]
     assert [side.tolist() for side in merged(start, end)] == [[0, 30], [12, 31]]
     empty = array()
     assert union_ns(empty, empty) == 0

@@ -25,7 +25,7 @@ def _of(events: DeviceEvents) -> DeviceTime:
             return busy
         return union_ns(events.start_ns[which], events.end_ns[which])
 
-    starts, ends = events.gaps()
+    starts, ends, _ = events.gaps
     busy = events.span_ns - int((ends - starts).sum())
     compute = union(~(events.is_memcpy | events.is_communication))
     with_communication = union(~events.is_memcpy)

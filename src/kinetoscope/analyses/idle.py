@@ -77,10 +77,10 @@ def find_gaps(links: Links) -> Gaps:
     starts, ends, nexts, owner = [], [], [], []
     span = 0
     for number, events in enumerate(devices):
-        start, end = events.gaps()
+        start, end, following = events.gaps
         starts.append(start)
         ends.append(end)
-        nexts.append(events.rows[np.searchsorted(events.start_ns, end)])
+        nexts.append(following)
         owner.append(np.full(len(start), number, np.int64))
         span += events.span_ns
 

@@ -125,7 +125,7 @@ def pieces_of_gaps(
         found = _pieces(lines, gaps.where(slice(first, first + _AT_ONCE)))
         found.gap[:] += first
         parts.append(found)
-    return _with_lost_lead(lines, joined(parts), gap_device)
+    return _with_lost_lead(lines, joined(parts), gap_device, start_ns, end_ns)
 
 
 def _pieces(lines: dict[int, Line], gaps: _Ends) -> Pieces:
@@ -255,7 +255,9 @@ def profiler_work(links: Links) -> tuple[Int64, Int64, Int64]:
     return *merged(c.start_ns[rows], c.end_ns[rows]), rows
 
 
-def _with_lost_lead(lines: dict[int, Line], pieces: Pieces, gap_device: Int64) -> Pieces:
+def _with_lost_lead(
+    lines: dict[int, Line], pieces: Pieces, gap_device: Int64, start_ns: Int64, end_ns: Int64
+) -> Pieces:
     """Give idle time after a wait to the wait, as much as it waited outside of gaps."""
     begin, end, cause, row = _waits(lines)
     if not len(begin) or not len(pieces):
@@ -263,9 +265,11 @@ def _with_lost_lead(lines: dict[int, Line], pieces: Pieces, gap_device: Int64) -
     borders = [0, *(np.flatnonzero(np.diff(gap_device)) + 1).tolist(), len(gap_device)]
     given, taken, wait = [], [], []
     places = np.searchsorted(pieces.gap, borders).tolist()
-    for first, last in pairwise(places):
-        here, time, what = _taken_by_waits(pieces.where(slice(first, last)), begin, end)
-        given.append(here + first)
+    for gaps, (first, last) in zip(pairwise(borders), pairwise(places), strict=True):
+        here = slice(*gaps)
+        lead = end - begin - _idle_between(start_ns[here], end_ns[here], begin, end)
+        at, time, what = _taken_by_waits(pieces.where(slice(first, last)), lead, end)
+        given.append(at + first)
         taken.append(time)
         wait.append(what)
     at, time, what = np.concatenate(given), np.concatenate(taken), np.concatenate(wait)
@@ -287,12 +291,10 @@ def _with_lost_lead(lines: dict[int, Line], pieces: Pieces, gap_device: Int64) -
     return found
 
 
-def _taken_by_waits(pieces: Pieces, begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
+def _taken_by_waits(pieces: Pieces, lead: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
     """What waits (ordered by end) take of pieces of one device, in order of time: of which pieces, how much
-    and which wait does."""
+    and which wait does. ``lead`` is how much each may take."""
     length = pieces.end_ns - pieces.start_ns
-    idle = np.concatenate(([0], np.cumsum(length)))
-    lead = end - begin - (_covered(pieces, idle, end) - _covered(pieces, idle, begin))
     ordinary = ORDINARY[pieces.cause]
     spent = np.concatenate(([0], np.cumsum(np.where(ordinary, length, 0))))
     # Until the next wait ends, a wait takes what is ordinary after its own end: the first of it, as long as
@@ -308,13 +310,18 @@ def _taken_by_waits(pieces: Pieces, begin: Int64, end: Int64) -> tuple[Int64, In
     return at[given], taken[given], wait[given]
 
 
-def _covered(pieces: Pieces, idle: Int64, time_ns: Int64) -> Int64:
-    """Idle time before each time; ``idle`` is that before each piece, and in all."""
-    at = np.searchsorted(pieces.start_ns, time_ns, side="right")
-    last = np.maximum(at - 1, 0)
-    inside = np.minimum(time_ns, pieces.end_ns[last]) - pieces.start_ns[last]
-    covered: Int64 = np.where(at > 0, idle[last] + inside, 0)
-    return covered
+def _idle_between(start_ns: Int64, end_ns: Int64, begin: Int64, end: Int64) -> Int64:
+    """How much of each stretch of time lies in gaps (of one device, in order of time)."""
+    before = np.concatenate(([0], np.cumsum(end_ns - start_ns)))
+
+    def until(time_ns: Int64) -> Int64:
+        at = np.searchsorted(start_ns, time_ns, side="right")
+        last = np.maximum(at - 1, 0)
+        inside = np.minimum(time_ns, end_ns[last]) - start_ns[last]
+        return np.where(at > 0, before[last] + inside, 0)
+
+    found: Int64 = until(end) - until(begin)
+    return found
 
 
 def _waits(lines: dict[int, Line]) -> tuple[Int64, Int64, UInt8, Int32]:

@@ -172,7 +172,7 @@ def queue_depth(links: Links, first: Bool) -> tuple[Int64, Int64]:
     put = np.minimum(put, taken)  # a kernel can start before its call returns
     at = np.concatenate((put, taken))
     change = np.concatenate((np.ones(len(put), np.int64), np.full(len(taken), -1)))
-    order = np.lexsort((-change, at))
+    order = np.argsort(at, kind="stable")  # at one time, what was put stands first
     return at[order], np.cumsum(change[order])
 
 

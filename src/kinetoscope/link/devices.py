@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,9 +37,11 @@ class DeviceEvents:
         """From the first start to the last end."""
         return int(self.end_ns.max() - self.start_ns[0])
 
-    def gaps(self) -> tuple[Int64, Int64]:
-        """Start and end of each stretch in which none runs, in time order."""
-        return gaps_between(self.start_ns, self.end_ns)
+    @cached_property
+    def gaps(self) -> tuple[Int64, Int64, Int64]:
+        """Start and end of each stretch in which none runs, in time order, and the row of the event after."""
+        start, end, after = gaps_between(self.start_ns, self.end_ns)
+        return start, end, self.rows[after]
 
 
 def find_devices(trace: Trace, marks: UInt32) -> tuple[DeviceEvents, ...]:

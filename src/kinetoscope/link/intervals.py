@@ -31,17 +31,17 @@ def union_ns(start_ns: Int64, end_ns: Int64) -> int:
     return int(reached[-1] - start[0] - holes[holes > 0].sum())
 
 
-def gaps_between(start_ns: Int64, end_ns: Int64) -> tuple[Int64, Int64]:
-    """Start and end of each hole in the union, in time order.
+def gaps_between(start_ns: Int64, end_ns: Int64) -> tuple[Int64, Int64, Int64]:
+    """Start and end of each hole in the union, in time order, and which interval ends it (by start).
 
     An interval without length still divides a hole in two.
     """
     start, end = by_start(start_ns, end_ns)
     if len(start) == 0:
-        return start, end
+        return start, end, np.empty(0, np.int64)
     reached = np.maximum.accumulate(end)
-    at = np.flatnonzero(start[1:] > reached[:-1])
-    return reached[at], start[at + 1]
+    after = np.flatnonzero(start[1:] > reached[:-1]) + 1
+    return reached[after - 1], start[after], after
 
 
 def merged(start_ns: Int64, end_ns: Int64) -> tuple[Int64, Int64]:

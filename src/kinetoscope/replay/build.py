@@ -259,10 +259,8 @@ def _gap_before(links: Links) -> Int64:
 def _find_gap_before(links: Links) -> Int64:
     launches, c = links.launches, links.trace.columns
     rows = launches.device_rows
-    order = np.lexsort((c.start_ns[rows], c.track[rows]))
-    ordered = rows[order]
     gap = np.full(len(rows), -1, np.int64)
-    same = c.track[ordered[1:]] == c.track[ordered[:-1]]
-    found = c.start_ns[ordered[1:]] - c.end_ns[ordered[:-1]]
-    gap[order[1:]] = np.where(same, found, -1)
+    # rows are ordered by stream, then start
+    same = c.track[rows[1:]] == c.track[rows[:-1]]
+    gap[1:] = np.where(same, c.start_ns[rows[1:]] - c.end_ns[rows[:-1]], -1)
     return gap
