@@ -22,6 +22,7 @@ from kinetoscope.viewer.api import about, overlaid
 from kinetoscope.viewer.meaning import MEANINGS, NUMBER
 from kinetoscope.viewer.query import LIMIT
 from kinetoscope.viewer.session import NotReadyError, Session
+from kinetoscope.window import WindowSpec
 
 TRACES = Path(__file__).parents[1] / "traces"
 SAMPLE = Path(__file__).parents[2] / "samples" / "graph_breaks"
@@ -252,6 +253,50 @@ def test_every_generated_kernel_has_its_lines_and_its_regions() -> None:
         assert entry["op"] != entry["name"]
     assert seen == 4
     assert c.is_device.any()
+
+
+def test_a_window_is_what_the_tables_are_of() -> None:
+    asked = WindowSpec(steps=(1, 1))
+    session = Session(find_inputs([str(TRACES / "seed_breaks.trace.json.gz")])[0], LogShelf(), asked)
+    session.run()
+    analysis = session.analysis
+    step = analysis.links.steps
+    c, launches = analysis.links.trace.columns, analysis.links.launches
+    launched = c.start_ns[launches.launch_row]
+    inside = (launched >= step.start_ns[1]) & (launched < step.end_ns[1])
+    kernels = launches.device_rows[inside & (c.category[launches.device_rows] == Category.KERNEL)]
+    assert analysis.kernels["in_window"] is True
+    assert sum(row["count"] for row in analysis.kernels["rows"]) == len(kernels) < len(launches.device_rows)
+    assert analysis.kernels["total_ns"] == int(c.dur_ns[kernels].sum())
+    assert {row["row"] for row in analysis.kernels["rows"]} <= set(kernels.tolist())
+    assert len(analysis.facts.work.rows) == len(launches.device_rows)
+
+
+def test_a_search_by_field_finds_the_work_that_is_meant(opened: Open) -> None:
+    session = opened("seed_breaks")
+    analysis, trace = session.analysis, session.timeline.trace
+    c, report = trace.columns, analysis.report
+
+    def rows(text: str) -> set[int]:
+        return set(session.searches.hits(text).rows.tolist())
+
+    assert report.kernels is not None
+    for each in report.kernels.by_origin:
+        assert len(rows(f"origin:{each.origin}")) == each.count
+    for kind in report.kernels.by_kind:
+        assert len(rows(f"KIND: {kind.kind}")) == kind.count
+    assert rows("category:kernel") == set(np.flatnonzero(c.category == Category.KERNEL).tolist())
+    mm = rows("op:aten::mm")
+    assert mm
+    assert all(analysis.work.is_kernel[analysis.work.rows == row].all() for row in mm)
+    inner = next(region for region in report.regions if region.id == "3/0")
+    found = rows("region:3/0")
+    assert sum(trace.name_of(row) == "Torch-Compiled Region: 3/0" for row in found) == inner.calls
+    assert sum(int(c.dur_ns[row]) for row in found if c.is_device[row]) == inner.device_ns
+    # a colon does not make a field of a name
+    assert rows("aten::mm") == {row for row in range(len(c)) if "aten::mm" in trace.name_of(row)}
+    assert rows("origin:") == set()
+    assert rows("region:nothing") == set()
 
 
 @pytest.mark.parametrize("name", CAPTURES)

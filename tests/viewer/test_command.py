@@ -109,6 +109,9 @@ def test_a_window_is_shown_and_spoken_of(browser: Any, chosen: str, serve: Calla
         until(page, "globalThis.kinetoscope?.ready")
         until(page, "kinetoscope.view.begin > 9e6 && kinetoscope.view.end < 14.2e6")
         assert "Window" in page.inner_text("header")
+        page.goto(f"{server.url}#/kernels")
+        page.wait_for_selector(".table tbody tr")
+        assert "in the window" in page.inner_text(".tools [role=status]")
     finally:
         page.close()
         server.stop()

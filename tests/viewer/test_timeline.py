@@ -283,6 +283,23 @@ def test_search_counts_shows_and_steps(timeline: Timeline, links: Callable[[str]
     assert colored > 3
 
 
+def test_a_search_by_field_from_the_address_and_the_keyboard(
+    timeline: Timeline, links: Callable[[str], Links]
+) -> None:
+    page = timeline("seed_breaks", "timeline?q=region:3/0")
+    until(page.page, "/^\\d+,/.test(document.querySelector('.search .hits').textContent)")
+    page.page.fill(".search input", "category:kernel")
+    kernels = int((links("seed_breaks").trace.columns.category == Category.KERNEL).sum())
+    until(
+        page.page,
+        "(said) => document.querySelector('.search .hits').textContent.startsWith(said)",
+        f"{kernels}, ",
+    )
+    page.page.press(".search input", "Enter")
+    until(page.page, "kinetoscope.selection.row !== null")
+    assert links("seed_breaks").trace.columns.category[page.row] == Category.KERNEL
+
+
 def test_a_search_without_hits_says_so(timeline: Timeline) -> None:
     page = timeline("seed_breaks")
     page.page.fill(".search input", "no such event")

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinetoscope.analyses.origins import Work
+from kinetoscope.export.part import part
 from kinetoscope.findings import Facts
 from kinetoscope.findings.log_facts import LogFacts
 from kinetoscope.ingest.capture_directory import Capture
 from kinetoscope.ingest.compile_log import CompileLog
 from kinetoscope.link import Links
 from kinetoscope.link.logs import LogLinks
+from kinetoscope.link.window import intervals_of
 from kinetoscope.reporting import facts_of, report_and_facts
 from kinetoscope.schema import Report
-from kinetoscope.trace import Trace, TraceWarning, UInt8
+from kinetoscope.trace import Bool, Trace, TraceWarning, UInt8
 from kinetoscope.viewer import kernel_table, meaning, overlays
 from kinetoscope.viewer.counters import Series, find_series
 from kinetoscope.viewer.flows import Flows, find_flows
@@ -34,6 +36,7 @@ class Analysis:
     meaning: UInt8
     join: LogLinks  # with the compile log; with an empty one where there is none that fits
     capture: Capture | None
+    in_window: Bool | None = None  # the slices of the window that was asked for; None: of no window
 
     @classmethod
     def of(
@@ -45,7 +48,7 @@ class Analysis:
         capture: Capture | None = None,
         warnings: Sequence[TraceWarning] = (),
     ) -> Analysis:
-        """Analyse a trace; the report speaks of the ``window``, everything else of the whole.
+        """Analyse a trace; report and tables speak of the ``window``, everything else of the whole.
 
         Raises:
             UsageError: the window is not in the trace.
@@ -55,7 +58,8 @@ class Analysis:
         if facts.links is not links:
             facts, _ = facts_of(links, log, capture)
         join = facts.join if isinstance(facts, LogFacts) else LogLinks(links, CompileLog())
-        return cls(links, report, facts, meaning.by_origin(links, facts.work), join, capture)
+        rows = None if window is None else part(links, intervals_of(links, window)).rows
+        return cls(links, report, facts, meaning.by_origin(links, facts.work), join, capture, rows)
 
     @property
     def work(self) -> Work:
@@ -90,7 +94,7 @@ class Analysis:
     @once
     def kernels(self) -> dict[str, Any]:
         """The kernel table."""
-        return kernel_table.table(self.facts, self.meaning, self.report)
+        return kernel_table.table(self.facts, self.meaning, self.report, self.in_window)
 
     @once
     def database(self) -> Database:

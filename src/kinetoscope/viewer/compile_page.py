@@ -70,10 +70,13 @@ def _waterfall(analysis: Analysis) -> dict[str, Any]:
     for number, parent in enumerate(calls.parent.tolist()):  # parents come first
         if parent >= 0:
             depth[number] = depth[parent] + 1
-    chosen = np.argsort(-calls.dur_ns, kind="stable")[:_PHASES]
+    shown = np.arange(len(calls))
+    if analysis.in_window is not None:
+        shown = shown[analysis.in_window[calls.rows]]
+    chosen = shown[np.argsort(-calls.dur_ns[shown], kind="stable")[:_PHASES]]
     chosen = chosen[np.lexsort((depth[chosen], calls.start_ns[chosen]))]
     return {
-        "total": len(calls),
+        "total": len(shown),
         "phases": [
             {
                 "name": calls.labels[int(calls.label[number])],

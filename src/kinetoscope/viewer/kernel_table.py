@@ -11,19 +11,23 @@ from kinetoscope.export.kernels import source_lines
 from kinetoscope.findings import Facts
 from kinetoscope.render import words
 from kinetoscope.schema import Report
-from kinetoscope.trace import Int64
+from kinetoscope.trace import Bool, Int64
 from kinetoscope.viewer.meaning import MEANINGS
 
 _BINS = 16
 _ROWS = 5000
 
 
-def table(facts: Facts, meaning: Any, report: Report) -> dict[str, Any]:
-    """The table, most costly first; a name is one row for each origin, replayed or not."""
+def table(facts: Facts, meaning: Any, report: Report, in_window: Bool | None) -> dict[str, Any]:
+    """The table, most costly first; a name is one row for each origin, replayed or not.
+
+    ``in_window`` tells the slices that count, if not all do.
+    """
     work = facts.work
     trace = work.links.trace
     c = trace.columns
-    valid = np.flatnonzero(c.is_valid[work.rows])
+    counts = c.is_valid if in_window is None else c.is_valid & in_window
+    valid = np.flatnonzero(counts[work.rows])
     rows = work.rows[valid]
     key = c.name[rows].astype(np.int64) * (2 * len(ORIGINS)) + work.origin[valid] * 2 + work.is_replay[valid]
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
@@ -76,6 +80,7 @@ def table(facts: Facts, meaning: Any, report: Report) -> dict[str, Any]:
         )
     return {
         "on_device": work.on_device,
+        "in_window": in_window is not None,
         "total_ns": whole,
         "names": len(first),
         "shown": len(entries),

@@ -1,23 +1,32 @@
-"""Search by name: hits, how they spread over time, and the next one."""
+"""Search: hits, how they spread over time, and the next one.
+
+A text is looked for in names; ``origin:eager`` and its like (`search_fields`) ask for something else.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kinetoscope.trace import Int32, Int64
 from kinetoscope.viewer.timeline import Timeline
 
+if TYPE_CHECKING:
+    from kinetoscope.viewer.analysis import Analysis
+
 _KEPT = 8
+#: what may stand before a colon
+_FIELDS = frozenset(("origin", "kind", "op", "region", "category"))
 
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """The slices whose name holds a text.
+    """The slices that a text means.
 
     Attributes:
         rows: their rows, in order of time.
@@ -31,8 +40,9 @@ class Hits:
 class Searches:
     """The last few searches, so that pictures can show their hits without searching again."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, analysis: Callable[[], Analysis]) -> None:
         self._timeline = timeline
+        self._analysis = analysis
         self._found: OrderedDict[str, Hits] = OrderedDict()
         self._lock = Lock()
 
@@ -52,8 +62,14 @@ class Searches:
 
     def _search(self, wanted: str) -> Hits:
         trace, lanes = self._timeline.trace, self._timeline.lanes
-        named = trace.names.where(lambda name: wanted in name.casefold())
-        hit = named[trace.columns.name[lanes.row]]
+        field, _, value = wanted.partition(":")
+        if field in _FIELDS and value.strip() and not value.startswith(":"):
+            from kinetoscope.viewer.search_fields import FIELDS  # known once the analysis is
+
+            hit = FIELDS[field](self._analysis(), value.strip())[lanes.row]
+        else:
+            named = trace.names.where(lambda name: wanted in name.casefold())
+            hit = named[trace.columns.name[lanes.row]]
         positions = np.flatnonzero(hit)
         order = np.argsort(lanes.start_ns[positions], kind="stable")
         before = np.zeros(len(hit) + 1, np.int32)

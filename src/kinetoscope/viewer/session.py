@@ -59,7 +59,7 @@ class Session:
             self._mark("read")
             self._enter("arranging")
             timeline = Timeline.of(trace)
-            self._searches = Searches(timeline)
+            self._searches = Searches(timeline, lambda: self.analysis)
             self._timeline = timeline
             self._mark("arranged")
             self._enter("analysing")

@@ -138,7 +138,11 @@ async function facts(now) {
   add("Compiled", report.compiled.verdict, verdict);
   add("Step", report.steps.median_ns === null ? "none found" : duration(report.steps.median_ns));
   const window = report.trace.window;
-  if (window) add("Window", `${duration(window.start_ns)} to ${duration(window.end_ns)}`);
+  if (window) {
+    add("Window", `${duration(window.start_ns)} to ${duration(window.end_ns)}`);
+    /** @type {HTMLElement} */ (list.lastElementChild).title =
+      "Overview, Compile and Kernels speak of this window; Timeline and Query show the whole trace.";
+  }
   if (!summary.complete) add("File", "partial: its end is missing", "bad");
 }
 

@@ -139,7 +139,7 @@ export async function kernelsPage(app, place, values) {
     shown.show(rows);
     const total = rows.reduce((/** @type {number} */ sum, /** @type {any} */ row) => sum + row.total_ns, 0);
     const runs = rows.reduce((/** @type {number} */ sum, /** @type {any} */ row) => sum + row.count, 0);
-    said.textContent = `${counted(rows.length, "kernel")} of ${count(data.names)}, ${counted(runs, "run")}, ${duration(total)}`;
+    said.textContent = `${counted(rows.length, "kernel")} of ${count(data.names)}, ${counted(runs, "run")}, ${duration(total)}${data.in_window ? ", in the window" : ""}`;
     note("kernels", { q: text.value, origin: origin.value, kind: kind.value });
   }
 

@@ -155,7 +155,7 @@ export async function queryPage(app, place, values) {
         h(
           "span",
           { class: "quiet" },
-          "One SELECT in DuckDB's SQL. Nothing can be changed, and no file read.",
+          "One SELECT in DuckDB's SQL. Nothing can be changed, and no file read. The tables hold the whole trace.",
         ),
       ),
       h("div", { class: "editor" }, editor, tables),

@@ -13,7 +13,7 @@ const KEYS = [
   ["Row above, below", [["↑"], ["↓"]], "at the same time; without a selection they scroll"],
   ["Follow the arrow forward, back", [["]"], ["["]], "or click it in the details"],
   ["All arrows", [["l"]], "those of the selection are always shown"],
-  ["Search", [["/"]], ""],
+  ["Search", [["/"]], "in names; or origin:eager, kind:gemm, op:aten::mm, region:0/0, category:kernel"],
   ["Next, previous hit", [["Enter"], ["Shift", "Enter"]], ""],
   ["Mark the selection", [["m"]], "again: take the mark away"],
   ["Deselect", [["Esc"]], ""],

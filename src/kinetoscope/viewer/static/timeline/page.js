@@ -71,6 +71,7 @@ export async function timelinePage(app, place, values) {
     found: (hits) => map.setHits(hits),
     select: (row) => selection.select(row, true),
     selected: () => selection.row,
+    analysed: () => app.analysed(),
     done: () => scroll.focus(),
   });
   const settle = settled(() => {

@@ -4,6 +4,8 @@ import { h, settled } from "../dom.js";
 import { count, duration } from "../format.js";
 import { get } from "../net.js";
 
+const FIELD = /^\s*(origin|kind|op|region|category)\s*:(?!:)/i;
+
 /**
  * @param {import("./view.js").View} view
  * @param {object} does
@@ -11,6 +13,7 @@ import { get } from "../net.js";
  * @param {(hits: { count: number, strip: number[] } | null) => void} does.found
  * @param {(row: number) => Promise<void>} does.select
  * @param {() => number | null} does.selected
+ * @param {() => Promise<any>} does.analysed fields can be asked for once the trace is analysed
  * @param {() => void} does.done focus goes back to the rows
  */
 export function search(view, does) {
@@ -19,6 +22,7 @@ export function search(view, does) {
     type: "search",
     placeholder: "Search names  /",
     "aria-label": "Search events by name",
+    title: "In names; or origin:eager, kind:gemm, op:aten::mm, region:0/0, category:kernel",
     spellcheck: false,
     oninput: settled(() => void look(), 120),
     onkeydown: (/** @type {KeyboardEvent} */ event) => {
@@ -81,6 +85,8 @@ export function search(view, does) {
     }
     said.textContent = "…";
     try {
+      if (FIELD.test(text)) await does.analysed();
+      if (mine !== turn) return;
       const found = await get("search", { q: text, begin: view.low, end: view.high, buckets: 800 });
       if (mine !== turn) return;
       hits = found.count;
