@@ -1,8 +1,8 @@
 """Idle time of the devices: the holes between their events, and what caused each.
 
 A gap lies between two device events of one device while none runs; time before the first and
-after the last is not idle time. Causes are named by a function of the gaps (`by_thread` is the usual
-one); several causes can share a gap, and the totals by cause always sum to the whole.
+after the last is not idle time. Several causes can share a gap, and the totals by cause always sum to
+the whole.
 """
 
 from __future__ import annotations
@@ -61,16 +61,6 @@ class Causes:
     gaps: Int64
 
 
-#: tells the causes of gaps
-Explain = Callable[[Links, Gaps], Causes]
-
-
-def unexplained(links: Links, gaps: Gaps) -> Causes:
-    """Nothing is known about any gap."""
-    total = np.array([(gaps.end_ns - gaps.start_ns).sum()])
-    return Causes(("unknown",), lambda gap: (0, None), total, np.array([len(gaps)]))
-
-
 def find_gaps(links: Links) -> Gaps:
     """The gaps of every device."""
     devices = links.devices
@@ -91,7 +81,7 @@ def find_gaps(links: Links) -> Gaps:
     return Gaps(names, joined(owner), joined(starts), joined(ends), joined(nexts), span)
 
 
-def by_thread(links: Links, gaps: Gaps) -> Causes:
+def find_causes(links: Links, gaps: Gaps) -> Causes:
     """What the thread that launched the work after each gap was doing: see `idle_causes`."""
     pieces = pieces_of_gaps(links, gaps.device, gaps.start_ns, gaps.end_ns, gaps.next_row)
     length = pieces.end_ns - pieces.start_ns
@@ -120,7 +110,7 @@ def _sums(group: UInt8, length: Int64, groups: int) -> Int64:
     return np.bincount(group, weights=length, minlength=groups).astype(np.int64)
 
 
-def idle(links: Links, explain: Explain = by_thread) -> Idle | None:
+def idle(links: Links) -> Idle | None:
     """Idle time summed over devices; None where device events were not recorded.
 
     That is: there are none, or under a tenth of the launch calls have any.
@@ -131,7 +121,7 @@ def idle(links: Links, explain: Explain = by_thread) -> Idle | None:
     gaps = find_gaps(links)
     if not gaps.devices:
         return None
-    causes = explain(links, gaps)
+    causes = find_causes(links, gaps)
     length = gaps.end_ns - gaps.start_ns
     total = int(length.sum())
     longest = [(number, *causes.of_gap(number)) for number in _longest(length, gaps.start_ns)]
