@@ -5,6 +5,7 @@ import { fill, h } from "../dom.js";
 import { count, counted, duration } from "../format.js";
 import { get } from "../net.js";
 import { caches, graphs } from "./graphs.js";
+import { framedTable } from "./table.js";
 import { waterfall } from "./waterfall.js";
 
 /**
@@ -61,6 +62,49 @@ function headline(data) {
 /** @param {any} each */
 const place = (each) => (each.file ? `${each.file}${each.line ? `:${each.line}` : ""}` : "");
 
+/** @type {import("./table.js").PlainColumn<any>[]} */
+const FRAMES = [
+  { title: "Id", class: "mono", show: (frame) => frame.id ?? "unknown" },
+  { title: "Function", class: "mono", show: (frame) => frame.function },
+  { title: "Where", class: "mono", show: place },
+  { title: "Time", number: true, show: (frame) => duration(frame.total_ns) },
+  {
+    title: "Most of it in",
+    class: "mono quiet",
+    show: (frame) =>
+      frame.phases
+        .slice(0, 3)
+        .map((/** @type {any} */ phase) => `${phase.name} ${duration(phase.self_ns)}`)
+        .join(", "),
+  },
+];
+
+/** @type {import("./table.js").PlainColumn<any>[]} */
+const REGIONS = [
+  {
+    title: "Region",
+    class: "mono",
+    show: (node) => [
+      h("span", { class: "indent", style: { width: `${Math.min(node.level, 12) * 16}px` } }),
+      node.level ? "└ " : "",
+      h(
+        "a",
+        {
+          href: link("timeline", { q: `Torch-Compiled Region: ${node.region.id}`, hit: 1 }),
+          title: "Show its first call",
+        },
+        node.region.id || "(no id)",
+      ),
+    ],
+  },
+  { title: "Function", class: "mono", show: (node) => node.region.function },
+  { title: "Where", class: "mono", show: (node) => place(node.region) },
+  { title: "Calls", number: true, show: (node) => count(node.region.calls) },
+  { title: "Total", number: true, show: (node) => duration(node.region.total_ns) },
+  { title: "Self", number: true, show: (node) => duration(node.region.self_ns) },
+  { title: "Device", number: true, show: (node) => duration(node.region.device_ns) },
+];
+
 /** @param {any} data */
 function frames(data) {
   if (!data.frames.length) return null;
@@ -68,47 +112,7 @@ function frames(data) {
     "section",
     { "aria-labelledby": "frames" },
     h("h2", { id: "frames" }, "Frames by compile time"),
-    h(
-      "div",
-      { class: "table", role: "group", "aria-label": "Frames by compile time", tabIndex: 0 },
-      h(
-        "table",
-        null,
-        h(
-          "thead",
-          null,
-          h(
-            "tr",
-            null,
-            ["Id", "Function", "Where"].map((title) => h("th", { scope: "col" }, title)),
-            h("th", { scope: "col", class: "num" }, "Time"),
-            h("th", { scope: "col" }, "Most of it in"),
-          ),
-        ),
-        h(
-          "tbody",
-          null,
-          data.frames.slice(0, 200).map((/** @type {any} */ frame) =>
-            h(
-              "tr",
-              null,
-              h("td", { class: "mono" }, frame.id ?? "unknown"),
-              h("td", { class: "mono" }, frame.function ?? ""),
-              h("td", { class: "mono" }, place(frame)),
-              h("td", { class: "num" }, duration(frame.total_ns)),
-              h(
-                "td",
-                { class: "mono quiet" },
-                frame.phases
-                  .slice(0, 3)
-                  .map((/** @type {any} */ phase) => `${phase.name} ${duration(phase.self_ns)}`)
-                  .join(", "),
-              ),
-            ),
-          ),
-        ),
-      ),
-    ),
+    framedTable("Frames by compile time", FRAMES, data.frames.slice(0, 200)),
   );
 }
 
@@ -131,54 +135,7 @@ function regions(data) {
       { class: "quiet" },
       "A region inside another goes on after a graph break. CPU time of all calls; device: the work launched while the region was innermost.",
     ),
-    h(
-      "div",
-      { class: "table", role: "group", "aria-label": "Compiled regions", tabIndex: 0 },
-      h(
-        "table",
-        null,
-        h(
-          "thead",
-          null,
-          h(
-            "tr",
-            null,
-            ["Region", "Function", "Where"].map((each) => h("th", { scope: "col" }, each)),
-            ["Calls", "Total", "Self", "Device"].map((each) => h("th", { scope: "col", class: "num" }, each)),
-          ),
-        ),
-        h(
-          "tbody",
-          null,
-          data.tree.map((/** @type {any} */ node) =>
-            h(
-              "tr",
-              null,
-              h(
-                "td",
-                { class: "mono" },
-                h("span", { class: "indent", style: { width: `${Math.min(node.level, 12) * 16}px` } }),
-                node.level ? "└ " : "",
-                h(
-                  "a",
-                  {
-                    href: link("timeline", { q: `Torch-Compiled Region: ${node.region.id}`, hit: 1 }),
-                    title: "Show its first call",
-                  },
-                  node.region.id || "(no id)",
-                ),
-              ),
-              h("td", { class: "mono" }, node.region.function ?? ""),
-              h("td", { class: "mono" }, place(node.region)),
-              h("td", { class: "num" }, count(node.region.calls)),
-              h("td", { class: "num" }, duration(node.region.total_ns)),
-              h("td", { class: "num" }, duration(node.region.self_ns)),
-              h("td", { class: "num" }, duration(node.region.device_ns)),
-            ),
-          ),
-        ),
-      ),
-    ),
+    framedTable("Compiled regions", REGIONS, data.tree),
   );
 }
 

@@ -2,6 +2,26 @@
 
 import { h } from "../dom.js";
 import { count, duration } from "../format.js";
+import { framedTable } from "./table.js";
+
+/** @param {number | null} value */
+const counts = (value) => (value === null ? "" : count(value));
+
+/** @type {import("./table.js").PlainColumn<any>[]} */
+const COLUMNS = [
+  { title: "Id", class: "mono", show: (graph) => graph.id },
+  { title: "Backend", show: (graph) => graph.backend },
+  { title: "Mode", show: (graph) => graph.mode },
+  { title: "Dynamic", class: "mono", show: (graph) => graph.dynamic.join(", ") },
+  { title: "Nodes", number: true, show: (graph) => counts(graph.ops) },
+  { title: "Kernels", number: true, show: (graph) => counts(graph.kernels) },
+  { title: "Guards", number: true, show: (graph) => counts(graph.guards) },
+  {
+    title: "Guard check",
+    number: true,
+    show: (graph) => (graph.guard_ns === null ? "" : duration(graph.guard_ns)),
+  },
+];
 
 /** @param {any} data */
 export function graphs(data) {
@@ -10,44 +30,7 @@ export function graphs(data) {
     "section",
     { "aria-labelledby": "graphs" },
     h("h2", { id: "graphs" }, "Graphs"),
-    h(
-      "div",
-      { class: "table", role: "group", "aria-label": "Graphs", tabIndex: 0 },
-      h(
-        "table",
-        null,
-        h(
-          "thead",
-          null,
-          h(
-            "tr",
-            null,
-            ["Id", "Backend", "Mode", "Dynamic"].map((each) => h("th", { scope: "col" }, each)),
-            ["Nodes", "Kernels", "Guards", "Guard check"].map((each) =>
-              h("th", { scope: "col", class: "num" }, each),
-            ),
-          ),
-        ),
-        h(
-          "tbody",
-          null,
-          data.graphs.map((/** @type {any} */ graph) =>
-            h(
-              "tr",
-              null,
-              h("td", { class: "mono" }, graph.id),
-              h("td", null, graph.backend ?? ""),
-              h("td", null, graph.mode ?? ""),
-              h("td", { class: "mono" }, graph.dynamic.join(", ")),
-              [graph.ops, graph.kernels, graph.guards].map((value) =>
-                h("td", { class: "num" }, value === null ? "" : count(value)),
-              ),
-              h("td", { class: "num" }, graph.guard_ns === null ? "" : duration(graph.guard_ns)),
-            ),
-          ),
-        ),
-      ),
-    ),
+    framedTable("Graphs", COLUMNS, data.graphs),
   );
 }
 

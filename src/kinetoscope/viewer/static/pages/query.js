@@ -4,6 +4,7 @@ import { note } from "../address.js";
 import { fill, h } from "../dom.js";
 import { count, counted } from "../format.js";
 import { get, post } from "../net.js";
+import { plainTable } from "./table.js";
 
 const EXAMPLES = [
   [
@@ -77,44 +78,15 @@ export async function queryPage(app, place, values) {
     const numeric = answer.types.map((/** @type {string} */ type) =>
       /INT|DOUBLE|FLOAT|DECIMAL|REAL/i.test(type),
     );
+    const columns = answer.columns.map((/** @type {string} */ title, /** @type {number} */ at) => ({
+      title,
+      number: numeric[at],
+      class: "mono",
+      show: (/** @type {any[]} */ row) => shown(row[at]),
+    }));
     fill(
       result,
-      h(
-        "table",
-        null,
-        h(
-          "thead",
-          null,
-          h(
-            "tr",
-            null,
-            answer.columns.map((/** @type {string} */ name, /** @type {number} */ at) =>
-              h("th", { scope: "col", class: numeric[at] ? "num" : "" }, name),
-            ),
-          ),
-        ),
-        h(
-          "tbody",
-          null,
-          answer.rows.slice(0, 1000).map((/** @type {any[]} */ row) =>
-            h(
-              "tr",
-              null,
-              row.map((cell, at) =>
-                h(
-                  "td",
-                  { class: numeric[at] ? "num" : "mono" },
-                  cell === null
-                    ? h("span", { class: "quiet" }, "null")
-                    : typeof cell === "number"
-                      ? cell.toLocaleString("en-US", { maximumFractionDigits: 6 })
-                      : String(cell),
-                ),
-              ),
-            ),
-          ),
-        ),
-      ),
+      plainTable(columns, answer.rows.slice(0, 1000)),
       answer.rows.length > 1000
         ? h(
             "p",
@@ -208,4 +180,12 @@ export async function queryPage(app, place, values) {
   );
   if (values.sql) void run();
   return {};
+}
+
+/** @param {any} cell */
+function shown(cell) {
+  if (cell === null) return h("span", { class: "quiet" }, "null");
+  return typeof cell === "number"
+    ? cell.toLocaleString("en-US", { maximumFractionDigits: 6 })
+    : String(cell);
 }

@@ -1,4 +1,4 @@
-// A table that sorts by its columns; the caller gives plain rows.
+// Tables: plain ones, and one that sorts by its columns; the caller gives rows as they come.
 
 import { fill, h } from "../dom.js";
 
@@ -12,6 +12,66 @@ import { fill, h } from "../dom.js";
  * @property {string} [class]
  * @property {boolean} [unsorted]
  */
+
+/**
+ * A column of a plain table: its title, what stands in its cells, and whether those are numbers.
+ * @template T
+ * @typedef {object} PlainColumn
+ * @property {string} title
+ * @property {(row: T) => import("../dom.js").Child | import("../dom.js").Child[]} show
+ * @property {boolean} [number] aligned right
+ * @property {string} [class] of its cells
+ */
+
+/**
+ * The table element alone, in the order of the rows.
+ * @template T
+ * @param {PlainColumn<T>[]} columns
+ * @param {T[]} rows
+ */
+export function plainTable(columns, rows) {
+  return h(
+    "table",
+    null,
+    h(
+      "thead",
+      null,
+      h(
+        "tr",
+        null,
+        columns.map(({ title, number }) => h("th", { scope: "col", class: number ? "num" : "" }, title)),
+      ),
+    ),
+    h(
+      "tbody",
+      null,
+      rows.map((row) =>
+        h(
+          "tr",
+          null,
+          columns.map((column) =>
+            h("td", { class: column.number ? "num" : (column.class ?? "") }, column.show(row)),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+/**
+ * A plain table in a frame that scrolls where it is too wide.
+ * @template T
+ * @param {string} label
+ * @param {PlainColumn<T>[]} columns
+ * @param {T[]} rows
+ */
+export function framedTable(label, columns, rows) {
+  return h(
+    "div",
+    { class: "table", role: "group", "aria-label": label, tabIndex: 0 },
+    plainTable(columns, rows),
+  );
+}
 
 /**
  * @template T
