@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.analyses.breaks import Nesting, boundaries, frame_of, graph_breaks
+from kinetoscope.analyses.breaks import boundaries, frame_of, graph_breaks
 from kinetoscope.link import Links
 from small_trace import GRAPH, links_of, links_of_shared, op, region, steps
 
@@ -193,8 +193,3 @@ def test_no_boundary_across_steps(tmp_path: Path) -> None:
 def test_no_boundary_across_a_backward_or_an_optimizer_step(tmp_path: Path, divider: dict[str, Any]) -> None:
     events = [region("0/0", 0, 10), region("1/0", 30, 10), divider]
     assert counted_boundaries(links_of(tmp_path, events)) == 0
-
-
-def test_stacks_are_known_to_be_there(tmp_path: Path) -> None:
-    links = links_of(tmp_path, region("0/0", 0, 10), op("f.py(1): f", 0, 10, "python_function"))
-    assert Nesting(links).has_stacks

@@ -98,9 +98,7 @@ def test_phases_are_a_union(tmp_path: Path) -> None:
         ],
     ).compiles
     assert compiles.total_ns == 150_000
-    assert sorted(compiles.total_by_track.values()) == [100_000, 100_000]
     assert len(compiles.entries) == 2
-    assert compiles.covers_device.tolist() == [True, False]
     assert compiles.covers_call.tolist() == [True, False]
     c = compiles.trace.columns
     covered = {compiles.trace.name_of(row) for row in compiles.covers_row.nonzero()[0].tolist()}

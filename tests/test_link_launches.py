@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from helpers import call, event, flow, kernel, links_of, note, op, region, shipped
+from helpers import call, event, kernel, links_of, note, op, region, shipped
 from kinetoscope.link import Links
 
 
@@ -130,23 +130,6 @@ def test_external_id_names_the_operator_only_without_calls(tmp_path: Path) -> No
     assert names(links, links.launches.operator_row) == ["aten::add"]
     links = links_of(tmp_path, [*events, call(9, 5)])
     assert names(links, links.launches.operator_row) == [None]
-
-
-def test_flows_are_only_counted(tmp_path: Path) -> None:
-    links = links_of(
-        tmp_path,
-        [
-            call(1, 0),
-            kernel(1, 10, 1),
-            flow("s", 1, 0),
-            flow("f", 1, 10, pid=0, tid=7),
-            flow("s", 2, 3),
-            flow("f", 3, 4, pid=0, tid=7),
-            flow("s", 9, 3, cat="fwdbwd"),
-        ],
-    )
-    check = links.launches.flow_check
-    assert (check.pairs, check.starts_alone, check.finishes_alone) == (1, 1, 1)
 
 
 def test_old_and_other_categories(tmp_path: Path) -> None:

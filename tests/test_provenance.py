@@ -189,6 +189,20 @@ def test_generated_code_is_cut_into_kernels() -> None:
     assert generated_kernels("") == {}
 
 
+def test_a_view_of_a_result_is_not_what_uses_it() -> None:
+    code = """
+def call(args):
+    triton_poi_fused_0.run(arg0_1, buf0, 64, stream=stream0)
+    buf1 = reinterpret_tensor(buf0, (8, 8), (8, 1), 0); del buf0  # reuse
+    buf2 = buf1; del buf1  # reuse
+    assert_size_stride(buf2, (8, 8), (8, 1))
+    buf10 = empty_strided_cuda((8, 8), (8, 1), torch.float32)
+    extern_kernels.mm(reinterpret_tensor(buf2, (8, 8), (1, 8), 0), arg1_1, out=buf10)
+    return (buf10, )
+"""
+    assert consumer_of(code, "triton_poi_fused_0") == "mm"
+
+
 def test_graph_comments() -> None:
     graph = """class GraphModule(torch.nn.Module):
     def forward(self, x: "f32[2]"):

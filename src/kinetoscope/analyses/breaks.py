@@ -77,11 +77,6 @@ class Nesting:
         return np.flatnonzero(is_wrapper[c.name] & (c.category == Category.PYTHON))
 
     @cached_property
-    def has_stacks(self) -> bool:
-        """Whether the file has the Python events that tell a program's own torch.compile."""
-        return bool((self.links.trace.columns.category == Category.PYTHON).any())
-
-    @cached_property
     def continuations(self) -> Int64:
         """Region calls that are the other side of a break."""
         calls = self.links.regions.calls

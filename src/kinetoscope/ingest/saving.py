@@ -29,46 +29,36 @@ class _Saving(threading.Thread):
         self.abandoned = threading.Event()
 
     def run(self) -> None:
-        """Save, whatever comes of it."""
+        """Save, whatever comes of it; then let go of what was saved."""
         with contextlib.suppress(Exception):
             self._save(self._go_on)
+        del self._save
 
     def _go_on(self) -> None:
         if self.abandoned.is_set():
             raise _AbandonedError
 
-
-_savings: list[_Saving] = []
-_settles = False
+    def settle(self) -> None:
+        """At the interpreter's end: wait, unless it ends with an error."""
+        if getattr(sys, "last_value", None) is not None and not hasattr(sys, "ps1"):
+            abandon()
+        try:
+            self.join()
+        except KeyboardInterrupt:
+            abandon()
+            self.join(1.0)
 
 
 def in_background(save: Save) -> None:
     """Start saving."""
-    global _settles
-    if not _settles:
-        atexit.register(_settle)
-        _settles = True
-    _savings[:] = [saving for saving in _savings if saving.is_alive()]
     saving = _Saving(save)
     with contextlib.suppress(RuntimeError):  # no more threads
         saving.start()
-        _savings.append(saving)
+        atexit.register(saving.settle)
 
 
 def abandon() -> None:
     """Stop saving, now: the process ends with an error, or its user wants it to end."""
-    for saving in _savings:
-        saving.abandoned.set()
-
-
-def _settle() -> None:
-    """Wait for what is being saved."""
-    if getattr(sys, "last_value", None) is not None and not hasattr(sys, "ps1"):
-        abandon()
-    try:
-        for saving in _savings:
-            saving.join()
-    except KeyboardInterrupt:
-        abandon()
-        for saving in _savings:
-            saving.join(1.0)
+    for thread in threading.enumerate():
+        if isinstance(thread, _Saving):
+            thread.abandoned.set()

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kinetoscope.link.intervals import union_by_group, union_ns
+from kinetoscope.link.intervals import union_ns
 from kinetoscope.link.launches import Launches
 from kinetoscope.link.names import Mark, marked, marker_of, phase_name
 from kinetoscope.link.regions import Calls, find_calls
@@ -50,28 +50,10 @@ class Compiles:
         return union_ns(self.phases.start_ns[entries], self.phases.end_ns[entries])
 
     @cached_property
-    def total_by_track(self) -> dict[int, int]:
-        """Union of the phases of each thread, by track."""
-        entries = self.entries
-        tracks, which = np.unique(self.phases.track[entries], return_inverse=True)
-        start, end = self.phases.start_ns[entries], self.phases.end_ns[entries]
-        totals = union_by_group(which, start, end, len(tracks))
-        return dict(zip(tracks.tolist(), totals.tolist(), strict=True))
-
-    @cached_property
     def covers_row(self) -> Bool:
         """Which slices of CPU threads start inside a compile phase (a phase itself included)."""
         inside: Bool = self.phases.of_rows >= 0
         return inside
-
-    @cached_property
-    def covers_device(self) -> Bool:
-        """Per device event: whether it was launched inside a compile phase."""
-        launches = self.launches
-        if len(self.phases) == 0:
-            return np.zeros(len(launches.device_rows), np.bool_)
-        inside = self.phases.cover.covers(launches.launch_track, launches.launch_start_ns)
-        return inside & launches.is_linked
 
     @cached_property
     def covers_call(self) -> Bool:

@@ -8,7 +8,7 @@ code: text``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kinetoscope.ingest.log_types import SourceFrame
@@ -24,6 +24,8 @@ _NODE = re.compile(r"^\s+(\w+)(?:: ?\"[^\"]*\"|: ?[\w.\[\], ]+)? = ")
 _FORWARD = re.compile(r"^\s*def forward\(")
 _BUFFER = re.compile(r"\b(buf\d+)\b")
 _CALLED = re.compile(r"([A-Za-z_][\w.]*)\(")
+_ARGUMENT = re.compile(r"[(,] *(?:reinterpret_tensor\()?(\w+)\b")
+_VIEW = re.compile(r"^\s+(\w+) = (?:reinterpret_tensor\()?(buf\d+)(?=[,;\s]|$)")
 _CALL_BODY = re.compile(r"^(?:    )?def call\(|^def call\(", re.M)
 
 
@@ -78,7 +80,10 @@ def _comment_start(code: str, position: int) -> int:
 
 
 def consumer_of(code: str, kernel: str) -> str | None:
-    """What uses the result of a kernel's first launch: the operator or kernel called next with its buffer."""
+    """What uses the result of a kernel's first launch: the operator or kernel called next with its buffer.
+
+    A view of the buffer (``buf2 = reinterpret_tensor(buf1, ...)``), or another name for it, is no use.
+    """
     body = _CALL_BODY.search(code)
     lines = code[body.start() if body else 0 :].split("\n")
     launch = re.compile(rf"^\s+{re.escape(kernel)}(?:\.run)?\(")
@@ -86,12 +91,22 @@ def consumer_of(code: str, kernel: str) -> str | None:
         if launch.match(line) is None:
             continue
         buffers = _BUFFER.findall(line)
-        for later in lines[number + 1 :] if buffers else ():
-            call = _CALLED.search(later)
-            if call is None or later.lstrip().startswith(("#", "del ", "assert_")):
-                continue
-            if re.search(rf"[(,] *(?:reinterpret_tensor\()?{buffers[-1]}\b", later):
-                return call.group(1).removesuffix(".run").removeprefix("extern_kernels.")
+        return _first_use(lines[number + 1 :], buffers[-1]) if buffers else None
+    return None
+
+
+def _first_use(lines: Sequence[str], buffer: str) -> str | None:
+    names = {buffer}
+    for line in lines:
+        view = _VIEW.match(line)
+        if view is not None and view.group(2) in names:
+            names.add(view.group(1))
+            continue
+        call = _CALLED.search(line)
+        if call is None or line.lstrip().startswith(("#", "del ", "assert_")):
+            continue
+        if names & {match.group(1) for match in _ARGUMENT.finditer(line)}:
+            return call.group(1).removesuffix(".run").removeprefix("extern_kernels.")
     return None
 
 

@@ -3,7 +3,7 @@
 A device event and its launching call carry the same correlation. One call can launch many
 events (a CUDA graph: all its kernels), and one launch can leave two rows (the runtime call and
 the driver call that it makes): rows of one correlation are one call. Flow arrows say the same
-less completely (graphs get one arrow, some files have none), so they serve only as a check.
+less completely (graphs get one arrow, some files have none), so they are not asked.
 
 Where two rows share a correlation, the row that comes last in the file is the launching row.
 Correlation 0 links like any other; as a call of its own, each row with it counts.
@@ -20,18 +20,6 @@ import numpy.typing as npt
 from kinetoscope.link.ancestors import nearest_around
 from kinetoscope.link.names import Mark, marked
 from kinetoscope.trace import NONE, Bool, Category, Int64, Trace, UInt32
-
-#: flow categories that lead from a launch to its device work
-_DEVICE_FLOWS = frozenset({"ac2g", "async_gpu", "async"})
-
-
-@dataclass(frozen=True)
-class FlowCheck:
-    """How many launch arrows are whole; loose ends are normal and say nothing about a launch."""
-
-    pairs: int
-    starts_alone: int
-    finishes_alone: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,16 +143,6 @@ class Launches:
         """False where under a tenth of the launch calls have a device event: the records were lost."""
         calls = len(self.call_rows)
         return calls == 0 or 10 * int((self.events_per_call > 0).sum()) >= calls
-
-    @cached_property
-    def flow_check(self) -> FlowCheck:
-        """How whole the arrows between launches and device work are."""
-        trace, flows = self.trace, self.trace.flow_columns
-        ours = trace.cats.where(lambda cat: cat.lower() in _DEVICE_FLOWS)[flows.cat]
-        starts = np.unique(flows.id[ours & (flows.phase == ord("s"))])
-        finishes = np.unique(flows.id[ours & (flows.phase == ord("f"))])
-        pairs = len(np.intersect1d(starts, finishes, assume_unique=True))
-        return FlowCheck(pairs, len(starts) - pairs, len(finishes) - pairs)
 
 
 def find_launches(trace: Trace, marks: UInt32) -> Launches:
