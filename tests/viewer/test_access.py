@@ -55,6 +55,8 @@ def shown(page: Any, place: str) -> None:
         TimelinePage(page)
     elif place == "query":
         page.wait_for_selector(".schema details")
+    elif place == "overview":
+        page.wait_for_selector(".overview .bar")
     else:
         page.wait_for_selector("article h1, article .tools")
     page.wait_for_timeout(100)
@@ -71,6 +73,17 @@ def test_axe_finds_nothing(open_page: Open, modules: Path, scheme: str, place: s
     assert said == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_the_dialog(open_page: Open, modules: Path, scheme: str) -> None:
+    page = open_page("seed_breaks", "timeline?b=9758298&e=13298521", scheme=scheme, bypass_csp=True)
+    shown(page, "timeline")
+    page.click("text=Open in Perfetto")
+    page.wait_for_selector("dialog.perfetto[open]")
+    page.evaluate((modules / "axe-core" / "axe.min.js").read_text())
+    found = page.evaluate("async () => (await axe.run(document.querySelector('dialog[open]'))).violations")
+    assert [f"{each['id']}: {node['html'][:160]}" for each in found for node in each["nodes"]] == []
+
+
 @pytest.mark.parametrize(("width", "height", "scale"), [(1280, 720, 1), (1920, 1080, 2), (3840, 2160, 1)])
 @pytest.mark.parametrize("place", ["overview", "timeline", "kernels", "compile", "query"])
 def test_it_fits_every_width(open_page: Open, place: str, width: int, height: int, scale: int) -> None:
@@ -80,6 +93,8 @@ def test_it_fits_every_width(open_page: Open, place: str, width: int, height: in
     assert page.evaluate(
         "document.querySelector('main').scrollWidth <= document.querySelector('main').clientWidth"
     )
+    if place == "kernels":
+        assert page.eval_on_selector(".table", "(t) => t.scrollWidth <= t.clientWidth")
     if place == "timeline":
         sizes = page.eval_on_selector(".body > canvas", "(c) => [c.width, c.getBoundingClientRect().width]")
         assert sizes[0] == pytest.approx(sizes[1] * scale, abs=1)

@@ -33,6 +33,7 @@ def test_overview_says_what_is_going_on(open_page: Open, report: Any) -> None:
         said
         == "A step takes 3.43 ms and the GPU works for 147 us of it: most of the time it waits for the CPU."
     )
+    page.wait_for_selector(".overview .bar")
     assert page.locator(".bar").count() == 3
     for bar in page.locator(".bar").all():
         widths = bar.locator(".stack > div").evaluate_all(
@@ -210,6 +211,7 @@ def test_a_trace_without_a_device(open_page: Open, tmp_path: Path) -> None:
     page = open_page(path)
     page.wait_for_selector(".overview h1")
     assert "without any device" in page.inner_text("h1").replace("\u00a0", " ")
+    assert page.inner_text("#time").startswith("Where the time goes")
     for name in ("timeline", "compile", "kernels", "query"):
         page.goto(page.url.split("#")[0] + f"#/{name}")
         until(page, "(name) => document.title.toLowerCase().startsWith(name)", name)

@@ -30,7 +30,13 @@ _THREADS = 2
 def overview(timeline: Timeline, analysis: Analysis) -> dict[str, Any]:
     """The sentence, and which stretch of time the bars are of."""
     begin, end, _, of = _window(timeline, analysis)
-    return {"sentence": sentence(analysis.report), "of": of, "begin_ns": begin, "end_ns": end}
+    return {
+        "sentence": sentence(analysis.report),
+        "of": of,
+        "of_steps": bool(headline.counted_steps(analysis.report)),
+        "begin_ns": begin,
+        "end_ns": end,
+    }
 
 
 def bars(timeline: Timeline, analysis: Analysis) -> dict[str, Any]:

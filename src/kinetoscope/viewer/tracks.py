@@ -11,7 +11,7 @@ from kinetoscope.trace import Track
 from kinetoscope.viewer.lanes import Strip
 from kinetoscope.viewer.timeline import Timeline
 
-_STRIP_NAMES = {"work": "", "python": "Python stack", "device": "", "other": "annotations and waits"}
+_STRIP_NAMES = {"work": "", "python": "Python stack", "device": "", "other": "Annotations and waits"}
 _PSEUDO = ("Spans", "Traces", "")
 
 
@@ -50,7 +50,8 @@ def rows(timeline: Timeline) -> list[Row]:
                 number=number,
                 track=strip.track,
                 process=_process(track, kind, devices),
-                name=f"{name} · {suffix}" if suffix else name,
+                # what tells it from the strip above stands first: long names are cut at their end
+                name=f"{suffix} · {name}" if suffix else name,
                 kind=kind,
                 strip=strip.kind,
                 first=strip.first,

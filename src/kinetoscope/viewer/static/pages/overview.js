@@ -34,7 +34,7 @@ export async function overviewPage(app, place) {
       h(
         "section",
         { class: "where", "aria-labelledby": "time" },
-        h("h2", { id: "time" }, "Where a step's time goes ", h("span", { class: "quiet" }, story.of)),
+        h("h2", { id: "time" }, story.of_steps ? "Where a step's time goes " : "Where the time goes ", h("span", { class: "quiet" }, story.of)),
         bars,
       ),
       findings(report),
