@@ -220,7 +220,7 @@ def test_what_a_capture_measured_is_used_with_and_without_its_log(tmp_path: Path
     broken = findings["graph-break"]
     assert (broken.basis, broken.saving_basis) == ("profiled", "unprofiled")
     shown = render(found, width=120, color=False)
-    assert ", 3.00 ms without the profiler" in shown
+    assert ", mean 3.00 ms without the profiler" in shown
     said = "Times are of steps without the profiler; the costs of "
     assert said in shown
     ranks = shown[shown.index(said) + len(said) :].split(" of the profiled run")[0]

@@ -17,7 +17,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in _PLAIN:
-        return errors.status_of(partial(_plain, _PLAIN[arguments[0]], arguments[1:]))
+        command = partial(_plain, _PLAIN[arguments[0]], arguments[1:])
+        return errors.status_of(command, stdout_is_ours=arguments[0] != "run")
     return errors.status_of(partial(_app, arguments))
 
 

@@ -153,7 +153,9 @@ def _report(
 ) -> Report:
     links = facts.links
     named = analyses.user_annotations(links) if window is None else None
+    told = () if facts.capture is None else facts.capture.warnings
     warnings = [*warnings, *([named] if named is not None else [])]
+    warnings += [TraceWarning("capture", f"the capture: {message}") for message in told]
     report = Report(
         trace=summary(links.trace, window, warnings),
         steps=analyses.steps(links),

@@ -29,6 +29,14 @@ _VARIES = re.compile(
 )
 
 
+def unexpected(manifest: dict[str, Any]) -> list[str]:
+    """The warnings of a capture, without those about what this version of torch does not have yet."""
+    import torch
+
+    old = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 7)
+    return [each for each in manifest["warnings"] if not (old and each.startswith("inductor_provenance: "))]
+
+
 @dataclass(frozen=True)
 class Ran:
     """What a process left behind."""

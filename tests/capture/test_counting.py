@@ -6,9 +6,11 @@ import random
 
 import pytest
 
+from kinetoscope.capturing import whole
 from kinetoscope.capturing.compilations import CompilationsByStep
 from kinetoscope.capturing.counting import StepCount
 from kinetoscope.capturing.pulse import Pulse
+from kinetoscope.capturing.whole import Watchdog
 
 
 def told(events: str, ahead: dict[int, int] | None = None) -> list[int]:
@@ -66,6 +68,18 @@ def test_a_program_that_changes_its_steps_is_followed_while_they_are_counted_ahe
     over = [place for place in begun if place > 141]
     assert over == list(range(over[0], len(events)))
     assert over[0] < 141 + 1000 + 5000 + 10
+
+
+def test_the_watchdog_may_be_disarmed_while_it_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    watchdog = Watchdog(lambda: None)
+    watchdog.arm(60.0, growth_bytes=1)
+
+    def disarmed_meanwhile() -> int:
+        watchdog.disarm()
+        return 0
+
+    monkeypatch.setattr(whole, "resident_bytes", disarmed_meanwhile)
+    assert watchdog.passed() is None
 
 
 def test_times_of_counted_steps() -> None:

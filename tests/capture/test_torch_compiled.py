@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from conftest import Capture, Ran, Runner
 
-from conftest import PROGRAMS
+from conftest import PROGRAMS, unexpected
 
 QUICK = ("print_break", "recompile_limit")
 NAMES = sorted(path.stem for path in PROGRAMS.glob("*.py"))
@@ -48,7 +49,7 @@ def test_programs_print_and_end_as_without_us(
     for capture in (cold, warm):
         manifest = capture.manifest()
         assert manifest["status"] == "complete"
-        assert manifest["warnings"] == []
+        assert unexpected(manifest) == []
         assert manifest["window"]["kind"] == "steps"
         assert manifest["window"]["settled"] is True
         assert manifest["window"]["steps"] >= 2
@@ -236,3 +237,25 @@ def test_a_step_that_is_only_counted_calls_next_to_nothing(runner: Runner, train
     assert set(calls[done:]) == {0}
     counted_after = [number for number in calls[140:done] if 0 < number <= most]
     assert len(counted_after) >= after - 1
+
+
+def test_heavier_recording_finds_the_same(runner: Runner, inductor_cache: Path) -> None:
+    """Stacks, shapes and allocations cost time; what is found must not depend on them."""
+    script = PROGRAMS / "print_break.py"
+    found = {}
+    for option in ("--no-source", "--record-shapes", "--with-stack", "--profile-memory"):
+        capture = runner.capture(option, script, name=option)
+        assert unexpected(capture.manifest()) == []
+        shown = runner.python("-m", "kinetoscope", "report", "--format", "json", capture.path)
+        assert (shown.status, shown.stderr) == (0, "")
+        report = json.loads(shown.stdout)
+        sites = [(site["line"], site["kind"], site["hits"]) for site in report["graph_breaks"]["sites"]]
+        steps = [step["name"] for step in report["steps"]["list"]]
+        regions = [(region["id"], region["calls"]) for region in report["regions"]]
+        kernels = sorted((kernel["origin"], kernel["count"]) for kernel in report["kernels"]["by_origin"])
+        found[option] = (sites, steps, regions, kernels, report["compiled"]["verdict"])
+        assert (report["memory"] is not None) == (option == "--profile-memory")
+        warned = {warning["code"] for warning in report["trace"]["warnings"]} - {"capture"}
+        assert warned == ({"with-stack"} if option == "--with-stack" else set())
+    assert found["--no-source"][0][0][0] == 9
+    assert set(map(str, found.values())) == {str(found["--no-source"])}

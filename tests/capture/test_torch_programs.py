@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
+
+from conftest import unexpected
 
 if TYPE_CHECKING:
     from conftest import Runner
@@ -40,7 +45,7 @@ def test_ends_as_without_us(runner: Runner, ending: str) -> None:
     assert capture.ran.comparable() == runner.python(script.name).comparable()
     manifest = capture.manifest()
     assert manifest["status"] == "complete"
-    assert manifest["warnings"] == []
+    assert unexpected(manifest) == []
     assert "trace" in manifest["files"]
     if ending == "fine":
         assert (
@@ -135,10 +140,64 @@ def test_children_and_threads(runner: Runner) -> None:
     capture = runner.capture(script)
     assert capture.ran.comparable() == runner.python(script).comparable()
     manifest = capture.manifest()
-    assert manifest["warnings"] == []
+    assert unexpected(manifest) == []
     assert manifest["window"]["ended"] == "complete"
     assert len(list((capture.path / "compile_log").iterdir())) == 1
     assert manifest["program"]["exit_status"] == 0
+
+
+THREAD = """\
+import sys, threading, torch
+net = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+def train():
+    for _ in range(int(sys.argv[1])):
+        net(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+thread = threading.Thread(target=train); thread.start(); thread.join()
+"""
+
+
+@pytest.mark.parametrize("steps", [4, 90])
+def test_a_program_that_trains_in_another_thread(runner: Runner, steps: int) -> None:
+    capture = runner.capture(runner.script(THREAD), str(steps))
+    manifest = capture.manifest()
+    if torch.__version__ < "2.7":
+        assert "lost: the steps" in manifest["warnings"][-1]
+        return
+    assert unexpected(manifest) == []
+    window = manifest["window"]
+    assert (window["kind"], window["source"]) == ("program" if steps == 4 else "steps", "optimizer")
+    marks = {name for name in capture.names() if name.startswith("Optimizer.step")}
+    assert marks == {"Optimizer.step#SGD.step"}
+    assert capture.names().count("aten::addmm") == (4 if steps == 4 else 20)
+
+
+@pytest.mark.parametrize("ending", ["sys.stdout.close()", "sys.stdout = object()", "sys.stdout = None"])
+def test_a_program_that_takes_stdout_away(runner: Runner, ending: str) -> None:
+    script = runner.script(f"import sys\nprint(1, flush=True)\n{ending}\n")
+    assert runner.capture(script).ran.comparable() == runner.python(script).comparable()
+
+
+def test_a_reader_that_went_away(runner: Runner) -> None:
+    script = runner.script("import time\ntime.sleep(0.5)\nprint(1)\n")
+    statuses = []
+    for command in (["-m", "kinetoscope", "run", "--no-report", "-o", "capture"], []):
+        process = subprocess.Popen(
+            [sys.executable, *command, script],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=runner.directory,
+            env=runner.environment,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+        process.stderr.close()
+        statuses.append((process.wait(60), said))
+    assert statuses[0] == statuses[1]
 
 
 OWN_PROFILER = """\

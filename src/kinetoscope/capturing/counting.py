@@ -27,6 +27,10 @@ class StepCount:
         """Number of the step that is open, those included that the pulse has counted."""
         return self.number + len(self.pulse.times_ns)
 
+    def compilations_per_step(self) -> list[int]:
+        """Compilations that began in each step that has ended."""
+        return self.compilations.per_step(self.current())
+
     @property
     def unit(self) -> Unit | None:
         """What tells the steps."""

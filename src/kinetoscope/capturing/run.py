@@ -291,7 +291,7 @@ class ProgramRun:
         values["model"] = window.model
         values["compilations"] = {
             "total": self.log.compilations,
-            "per_step": window.compilations_per_step,
+            "per_step": window.steps.compilations_per_step(),
             "log_records": self.log.activity,
         }
         skipped = sum(self.skips.reasons.values())

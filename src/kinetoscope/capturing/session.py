@@ -108,8 +108,22 @@ def profiler_is_running() -> bool:
     return bool(_profiler_enabled())
 
 
+def _all_threads() -> Any:
+    """Settings of a profile of all threads; None where this torch has none (before 2.7)."""
+    try:
+        from torch._C._profiler import _ExperimentalConfig
+
+        return _ExperimentalConfig(profile_all_threads=True)
+    except (ImportError, TypeError):
+        return None
+
+
 class ProfileSession:
-    """A profile of this thread, from :meth:`start` to :meth:`stop`."""
+    """A profile of this thread, from :meth:`start` to :meth:`stop`.
+
+    ``all_threads`` asks for a profile of every thread, which any thread may stop; where this torch has none
+    it becomes one of this thread.
+    """
 
     def __init__(
         self,
@@ -118,6 +132,7 @@ class ProfileSession:
         record_shapes: bool = False,
         with_stack: bool = False,
         profile_memory: bool = False,
+        all_threads: bool = False,
     ) -> None:
         import torch
 
@@ -138,12 +153,15 @@ class ProfileSession:
         self._thread = threading.get_ident()
         self._prepared = False
         self._mark: Any = None
+        settings = _all_threads() if all_threads else None
+        self.all_threads = settings is not None
         with our_profiler():
             self._profile = profiler.profile(
                 activities=activities,
                 record_shapes=record_shapes,
                 with_stack=with_stack,
                 profile_memory=profile_memory,
+                experimental_config=settings,
             )
 
     def prepare(self) -> None:
@@ -176,7 +194,7 @@ class ProfileSession:
 
     def stop(self) -> None:
         """Wait for the device, and record no more."""
-        if threading.get_ident() != self._thread:
+        if not self.all_threads and threading.get_ident() != self._thread:
             raise CaptureError("a profile can be ended only by the thread that began it")
         self.end_step()
         with our_profiler():

@@ -20,7 +20,12 @@ from typing import Any, Final
 from kinetoscope.capturing.options import RunOptions
 from kinetoscope.capturing.session import ProfileSession, device_module
 
-__all__ = ["Watchdog", "WholeProfile", "resident_bytes"]
+__all__ = ["UNSEEN_THREAD", "Watchdog", "WholeProfile", "resident_bytes"]
+
+UNSEEN_THREAD: Final = (
+    "the program's steps ran in another thread than the one that imported torch, and this torch (before 2.7)"
+    " profiles only that one; lost: the steps"
+)
 
 _TICK_SECONDS: Final = 0.2
 _DETACH_SECONDS: Final = 0.3
@@ -51,6 +56,11 @@ class WholeProfile:
         """Whether the profiler is on."""
         return self._session is not None
 
+    @property
+    def lets_others_stop_it(self) -> bool:
+        """Whether another thread than the one that turned it on may turn the profiler off."""
+        return self._session is None or self._session.all_threads
+
     def start(self) -> None:
         """Turn the profiler on, for the device too if the program has initialised one."""
         options = self._options
@@ -58,6 +68,8 @@ class WholeProfile:
             record_shapes=options.record_shapes,
             with_stack=options.with_stack,
             profile_memory=options.profile_memory,
+            # The thread that trains may be another than the one that imported torch.
+            all_threads=True,
         )
         session.start()
         self._session = session
@@ -157,15 +169,18 @@ class Watchdog:
 
     def passed(self) -> str | None:
         """Which limit is passed: ``seconds``, ``memory`` or None."""
-        if self._deadline_s is not None and time.monotonic() > self._deadline_s:
+        # Read once: the program's thread may disarm while the watching one is here.
+        deadline_s, ceiling_bytes = self._deadline_s, self._ceiling_bytes
+        if deadline_s is not None and time.monotonic() > deadline_s:
             return "seconds"
-        if self._ceiling_bytes is not None and resident_bytes() > self._ceiling_bytes:
+        if ceiling_bytes is not None and resident_bytes() > ceiling_bytes:
             return "memory"
         return None
 
     def past_deadline(self) -> bool:
         """Whether time is up; cheap enough to be asked at every event."""
-        return self._deadline_s is not None and time.monotonic() > self._deadline_s
+        deadline_s = self._deadline_s
+        return deadline_s is not None and time.monotonic() > deadline_s
 
     def _watch(self, wake: threading.Event) -> None:
         while not wake.wait(_TICK_SECONDS):

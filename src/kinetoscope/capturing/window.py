@@ -38,7 +38,7 @@ from kinetoscope.capturing.session import (
 )
 from kinetoscope.capturing.steps import EventKind
 from kinetoscope.capturing.warmup import Warmup
-from kinetoscope.capturing.whole import Watchdog, WholeProfile
+from kinetoscope.capturing.whole import UNSEEN_THREAD, Watchdog, WholeProfile
 
 __all__ = ["ProgramStopped", "Window"]
 
@@ -82,17 +82,13 @@ class Window:
         self._warn = warn
         self._warmup = Warmup(options, agreement, warn)
         self._on_window_saved = on_window_saved
-        self._busy = False
+        self._busy = self._unseen_thread = False
+        self._model_kind: EventKind | None = None
         self._watchdog = Watchdog(self.limit_passed)
         self._session: ProfileSession | None = None
         self._plan = Plan(0, 0, 0)
         self._variants: list[Kinds] = []
         self._armed_ns = self._arming_steps = 0
-
-    @property
-    def compilations_per_step(self) -> list[int]:
-        """Compilations that began in each step that has ended."""
-        return self.steps.compilations.per_step(self.steps.current())
 
     # --- beginning and end ---
 
@@ -106,8 +102,11 @@ class Window:
             self._watchdog.arm(limits.program_seconds, limits.growth_bytes)
 
     def may_change_thread(self) -> bool:
-        """Whether steps of another thread may be followed: none was seen so far, and no profiler is on."""
-        return self.phase == "warmup" and self.steps.number < 0 and not self.whole.running and not self._busy
+        """Whether steps of another thread may be followed: none was seen, and no profiler forbids it."""
+        if self.phase != "warmup" or self.steps.number >= 0 or self._busy:
+            return False
+        self._unseen_thread = not self.whole.lets_others_stop_it
+        return not self._unseen_thread
 
     def device_initialised(self) -> None:
         """The program has initialised its device."""
@@ -128,6 +127,8 @@ class Window:
 
     def program_ended(self) -> None:
         """The program is over: save what is being recorded."""
+        if self._unseen_thread and self.steps.number < 0:
+            self._warn(UNSEEN_THREAD)
         self.steps.catch_up()
         if self.phase in ("profiling", "cold"):
             self._guarded(lambda: self._close_window("the program ended"))
@@ -162,14 +163,12 @@ class Window:
             self._warmup.look(sys._getframe(1), self.steps.number, began=began)
         if self._watchdog.past_deadline():
             self.limit_passed()
-        if kind == "optimizer" or (kind == "module" and self.model is None):
-            self.model = self.model if self.model_is_from_optimizer else calibrate.model_size(subject)
-            self.model_is_from_optimizer = kind == "optimizer"
+        # An optimizer knows the parameters that are trained: it is believed before a module.
+        if kind != "compiled" and self._model_kind != "optimizer" and kind != self._model_kind:
+            self.model, self._model_kind = calibrate.model_size(subject), kind
         if began and not is_capturing_graph():
             self._guarded(self._boundary)
         self.steps.count_ahead(self._idle_steps())
-
-    model_is_from_optimizer = False
 
     def _idle_steps(self) -> int:
         """How many steps from here on may begin with nothing to do but to note the time."""

@@ -19,11 +19,14 @@ DONE, FAILED, INTERRUPTED = 0, 2, 130
 TRACEBACK = "KINETOSCOPE_TRACEBACK"
 
 
-def status_of(command: Callable[[], int]) -> int:
-    """Run a command; whatever happens, an exit status comes back."""
+def status_of(command: Callable[[], int], *, stdout_is_ours: bool = True) -> int:
+    """Run a command; whatever happens, an exit status comes back.
+
+    Without ``stdout_is_ours`` stdout is left to Python, as another program's, which may have closed it.
+    """
     try:
         status = command()
-        if sys.stdout is not None:
+        if stdout_is_ours and sys.stdout is not None:
             sys.stdout.flush()  # here, so that a reader that went away is noticed while it can be handled
         return status
     except KinetoscopeError as error:

@@ -53,6 +53,12 @@ class Capture:
         return value if isinstance(value, int) else 0
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the capture could not do, in its own words."""
+        said = _within(self.manifest, "warnings")
+        return tuple(str(each) for each in said) if isinstance(said, list) else ()
+
+    @property
     def compilations(self) -> int:
         """How many compilations the capture saw begin; 0 also where it does not say."""
         value = _within(self.manifest, "compilations", "total")

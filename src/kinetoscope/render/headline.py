@@ -153,7 +153,7 @@ def _step(report: Report) -> Fact:
     what = "median device period" if by_device else f"median of {len(counted)}"
     of = f" ({what})" if len(counted) > 1 else ""
     unprofiled = steps.unprofiled_mean_ns
-    without = "" if unprofiled is None else f", {units.duration(unprofiled)} without the profiler"
+    without = "" if unprofiled is None else f", mean {units.duration(unprofiled)} without the profiler"
     said = f"{units.duration(steps.median_ns)}{of}{without}"
     return Fact("Step", said + (f"   {work}" if work else ""))
 
