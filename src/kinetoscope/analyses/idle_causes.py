@@ -46,6 +46,7 @@ from kinetoscope.analyses.origins import has_cpu_rows
 from kinetoscope.link import Links
 from kinetoscope.link.ancestors import nearest_around
 from kinetoscope.link.intervals import merged
+from kinetoscope.link.names import Mark, marked
 from kinetoscope.trace import Bool, Category, Int32, Int64, UInt8
 
 #: a wait shorter than this found the device done: the call itself takes as long
@@ -247,12 +248,22 @@ def _others(lines: dict[int, Line], number: int) -> list[int]:
 
 
 def profiler_work(links: Links) -> tuple[Int64, Int64, Int64]:
-    """When the profiler fetched or wrote its buffers: start and end of each stretch, and the rows."""
+    """When the profiler worked for itself: start and end of each stretch, and the rows.
+
+    It fetches and writes buffers. Between two of its step marks (``ProfilerStep#N`` and the next) it is in
+    ``profiler.step()``, which the program does not call when nobody looks.
+    """
     c = links.trace.columns
     wanted = links.trace.names.where(lambda name: name in ("Buffer Flush", "Activity Buffer Request"))
     rows = np.flatnonzero(c.category == Category.OVERHEAD)
     rows = rows[wanted[c.name[rows]] & c.is_valid[rows]]
-    return *merged(c.start_ns[rows], c.end_ns[rows]), rows
+    marks = np.flatnonzero(marked(links.marks, c.name, Mark.STEP) & c.is_cpu & c.is_valid)
+    before, after = marks[:-1], marks[1:]  # ordered by thread and time
+    next_to = (c.track[before] == c.track[after]) & (c.end_ns[before] < c.start_ns[after])
+    before, after = before[next_to], after[next_to]
+    start = np.concatenate((c.start_ns[rows], c.end_ns[before]))
+    end = np.concatenate((c.end_ns[rows], c.start_ns[after]))
+    return *merged(start, end), np.concatenate((rows, before))
 
 
 def _with_lost_lead(

@@ -196,6 +196,8 @@ class Window:
             self._busy = False
 
     def _boundary(self) -> None:
+        if self._session is not None:
+            self._session.end_step()  # first, so that what is done here stands between two steps
         if self.steps.begin(time.perf_counter_ns()):
             self._warmup.restart()
         if self.phase == "warmup":

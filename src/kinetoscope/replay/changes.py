@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -34,9 +35,9 @@ class Constants:
         pinned_bytes_per_ns: speed of a copy between the device and pinned memory.
     """
 
-    graph_host_ns: int = 70_000
+    graph_host_ns: int = 50_000
     gradient_ns: int = 3_000
-    node_gap_ns: int = 400
+    node_gap_ns: int = 200
     async_ns: int = 3_000
     fused_share: float = 0.4
     pinned_bytes_per_ns: float = 25.0
@@ -45,17 +46,17 @@ class Constants:
 #: the best guess, and what is at least and at most to be expected
 BEST = Constants()
 LEAST = Constants(
-    graph_host_ns=35_000,
+    graph_host_ns=25_000,
     gradient_ns=1_500,
-    node_gap_ns=250,
+    node_gap_ns=100,
     async_ns=1_000,
     fused_share=0.2,
     pinned_bytes_per_ns=50.0,
 )
 MOST = Constants(
-    graph_host_ns=110_000,
+    graph_host_ns=100_000,
     gradient_ns=5_000,
-    node_gap_ns=1_000,
+    node_gap_ns=600,
     async_ns=8_000,
     fused_share=0.9,
     pinned_bytes_per_ns=12.0,
@@ -166,23 +167,46 @@ def _merged(model: Model, target: Int64, gap_ns: int) -> Model:
 
 
 def no_breaks(model: Model) -> Model:
-    """Without graph breaks: guards, wrappers and bytecode between the pieces are gone."""
-    return model.with_host(np.where(_because_of_breaks(model), 0, model.host.dur_ns))
+    """Without graph breaks: guards, wrappers and bytecode between the pieces are gone, and the pieces are
+    entered and left once."""
+    return model.with_host(_without_breaks(model))
 
 
 def break_ns(model: Model) -> int:
     """Host time of the window that is there because of breaks."""
-    return int(model.host.dur_ns[_because_of_breaks(model)].sum())
+    return int((model.host.dur_ns - _without_breaks(model)).sum())
 
 
-def _because_of_breaks(model: Model) -> Bool:
-    gone: Bool = model.host.cause == Cause.BREAK
-    regions = model.links.regions
+def _without_breaks(model: Model) -> Int64:
+    """Host times without what is there because of breaks."""
     backwards = _backwards_behind_breaks(model)
+    dur = np.where(_because_of_breaks(model, backwards), 0, model.host.dur_ns)
+    regions = model.links.regions
+    graphs = regions.graphs
+    behind = np.isin(regions.calls.at_rows(graphs.rows), Nesting(model.links).continuations)
+    behind |= np.isin(regions.backwards.at_rows(graphs.rows), backwards)
+    low, high = _window(model)
+    launches = _LaunchItems.of(model.items)
+    for call in np.flatnonzero(behind & (graphs.start_ns >= low) & (graphs.end_ns <= high)).tolist():
+        first, last = np.searchsorted(model.host.recorded_ns, [graphs.start_ns[call], graphs.end_ns[call]])
+        at = model.items.after[launches.between(first, last)]
+        if not len(at):
+            continue
+        # what leads up to the first launch is in part what leads up to any launch, and in part the entry
+        before = int(dur[first : at[0]].sum())
+        usual = float(np.median([dur[i:j].sum() for i, j in pairwise(at.tolist())])) if len(at) > 1 else 0.0
+        kept = min(1.0, usual / before) if before and usual else 1.0
+        dur[first : at[0]] = np.rint(dur[first : at[0]] * kept)
+        dur[at[-1] : last] = 0
+    return dur
+
+
+def _because_of_breaks(model: Model, backwards: Int64) -> Bool:
+    gone: Bool = model.host.cause == Cause.BREAK
     wrapper = model.host.cause == Cause.WRAPPER
     if len(backwards):
         rows = np.maximum(model.host.row, 0)
-        owner = regions.backwards.at_rows(rows)
+        owner = model.links.regions.backwards.at_rows(rows)
         gone |= wrapper & (model.host.row >= 0) & np.isin(owner, backwards)
     return gone
 

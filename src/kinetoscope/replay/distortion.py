@@ -3,8 +3,10 @@
 A profiler slows the host: each event that it records costs some time, and much of a small step can
 be that. It does not change what kernels take. The step without a profiler, where it is known, tells
 how much there is to take away, and not from where; so there are several models of it, and a
-prediction is made with each. The first is the best guess: all host time shrinks alike. In the
-second every recorded event cost the same.
+prediction is made with each. The first is the best guess: host time shrinks in proportion, but by no
+more than recording its events can have cost, so that a long stretch in which nothing was recorded
+(guards that are checked, a loop in C++) stays as it is. In the second all host time shrinks alike, in
+the third every recorded event cost the same.
 
 Where the device alone needs (nearly) the whole unprofiled step, the host's time cannot be told from
 it; the device's own times are then adjusted: hot kernels run some percent slower.
@@ -34,6 +36,8 @@ _DEVICE_BOUND = 0.93
 _MOST_GROWTH = 1.1
 #: of a segment at least this much is the program's own
 _LEAST_LEFT = 0.2
+#: recording one beginning or end of an event costs no more, what it does to caches included
+_MOST_OF_EVENT_NS = 30_000
 _TURNS = 24
 
 
@@ -68,25 +72,48 @@ def correct(model: Model, unprofiled_ns: int | None) -> tuple[Corrected, ...]:
             Corrected(_device_fitted(clean.scaled(host=scale), unprofiled_ns), scale, True)
             for scale in (USUAL_SCALE, LEAST_SCALE, MOST_SCALE)
         )
-    alike = _solve(lambda scale: clean.scaled(host=scale), unprofiled_ns, 0.02, _MOST_GROWTH)
     events = _events_by_segment(clean)
-    most = (
-        float(np.percentile(clean.host.dur_ns[events > 0] / events[events > 0], 99)) if events.any() else 0.0
-    )
+    found = [
+        Corrected(_device_fitted(one, unprofiled_ns), _host_scale(clean, one), False)
+        for one in (
+            _solved(lambda scale: _bounded(clean, events, scale), unprofiled_ns, 0.0, 1.0),
+            _solved(lambda scale: clean.scaled(host=scale), unprofiled_ns, 0.02, _MOST_GROWTH),
+        )
+    ]
+    if not _gives(found[0].model, unprofiled_ns):
+        found.reverse()
+    by_event = _by_event(clean, events, unprofiled_ns)
+    if _gives(by_event, unprofiled_ns):
+        found.append(Corrected(by_event, _host_scale(clean, by_event), False))
+    return tuple(found)
+
+
+def _bounded(model: Model, events: Int64, scale: float) -> Model:
+    """Host time in proportion, each segment shorter by no more than its events can have cost."""
+    dur = model.host.dur_ns
+    less = np.minimum((1 - scale) * dur, _MOST_OF_EVENT_NS * events)
+    return model.with_host(np.rint(dur - less).astype(np.int64))
+
+
+def _by_event(model: Model, events: Int64, step_ns: int) -> Model:
+    """Each recorded event cost the same; something is left of each segment."""
+    dur = model.host.dur_ns
+    most = float(np.percentile(dur[events > 0] / events[events > 0], 99)) if events.any() else 0.0
 
     def less(cost: float) -> Model:
-        dur = clean.host.dur_ns
         left = np.maximum(np.rint(_LEAST_LEFT * dur), dur - cost * events)
-        return clean.with_host(left.astype(np.int64))
+        return model.with_host(left.astype(np.int64))
 
     # a higher cost makes a shorter step, so it is solved for downwards
-    cost = -_solve(lambda negative: less(-negative), unprofiled_ns, -max(most, 1.0), 0.0)
-    found = [Corrected(_device_fitted(clean.scaled(host=alike), unprofiled_ns), alike, False)]
-    by_event = less(cost)
-    if abs(run(by_event).step_ns - unprofiled_ns) <= 0.05 * unprofiled_ns:
-        whole = max(1, int(clean.host.dur_ns.sum()))
-        found.append(Corrected(by_event, int(by_event.host.dur_ns.sum()) / whole, False))
-    return tuple(found)
+    return _solved(lambda negative: less(-negative), step_ns, -max(most, 1.0), 0.0)
+
+
+def _gives(model: Model, step_ns: int) -> bool:
+    return abs(run(model).step_ns - step_ns) <= 0.05 * step_ns
+
+
+def _host_scale(before: Model, after: Model) -> float:
+    return int(after.host.dur_ns.sum()) / max(1, int(before.host.dur_ns.sum()))
 
 
 def without_profiler(model: Model) -> Model:
@@ -127,8 +154,9 @@ def _device_fitted(model: Model, step_ns: int) -> Model:
     return model.scaled(device=scale)
 
 
-def _solve(make: _Make, step_ns: int, low: float, high: float) -> float:
-    return _bisect(lambda value: run(make(value)).step_ns, step_ns, low, high)
+def _solved(make: _Make, step_ns: int, low: float, high: float) -> Model:
+    """What ``make`` gives of the value, from ``low`` to ``high``, with which a step takes this long."""
+    return make(_bisect(lambda value: run(make(value)).step_ns, step_ns, low, high))
 
 
 def _bisect(step_of: _StepOf, step_ns: int, low: float, high: float) -> float:

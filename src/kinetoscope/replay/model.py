@@ -147,6 +147,15 @@ class Model:
     queue: int
     aside: int = -1
 
+    def differs_from(self, other: Model) -> bool:
+        """Whether anything that takes time is not the same in ``other``, a model of the same steps."""
+        return not (
+            len(self.items) == len(other.items)
+            and self.aside == other.aside
+            and np.array_equal(self.host.dur_ns, other.host.dur_ns)
+            and np.array_equal(self.events.dur_ns, other.events.dur_ns)
+        )
+
     def with_host(self, dur_ns: Int64) -> Model:
         """The same with other host durations."""
         return replace(self, host=replace(self.host, dur_ns=dur_ns))

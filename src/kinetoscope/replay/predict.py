@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from kinetoscope.analyses.idle_causes_names import Cause
+from kinetoscope.analyses.origins import KINDS, kinds_by_name
 from kinetoscope.analyses.steps import steps
 from kinetoscope.replay import changes
 from kinetoscope.replay.changes import BEST, LEAST, MOST, Constants
-from kinetoscope.replay.distortion import USUAL_SCALE, Corrected, correct, device_alone_ns
+from kinetoscope.replay.distortion import USUAL_SCALE, Corrected, busy_ns, correct, device_alone_ns
 from kinetoscope.replay.model import Model
 from kinetoscope.replay.run import run
 from kinetoscope.schema import Saving
@@ -19,9 +22,14 @@ Verdict: TypeAlias = Literal["gain", "no gain", "unsure"]
 
 #: a step this much of the one before counts as no gain: steps vary by as much from run to run
 NO_GAIN = 0.97
-# How much a step differs from run to run and from machine to machine, where each side sets the pace.
-_HOST_SPREAD, _DEVICE_SPREAD = 0.12, 0.03
+# How much a step differs, where each side sets the pace: from one process of a program to the next, and
+# from one time to another in the same process, before and after a change.
+_HOST_SPREAD, _DEVICE_SPREAD = 0.2, 0.03
+_PAIRED_HOST_SPREAD = 0.12
 _DEVICE_BOUND = 0.93
+# A device near its power limit runs slower when it no longer rests: seen to be 4 to 8 % where tensor cores
+# are busy for nearly the whole step.
+_HOT, _HOT_BUSY, _HOT_SHARE = 0.05, 0.8, 0.5
 
 
 @dataclass(frozen=True)
@@ -42,8 +50,10 @@ class Prediction:
         measured_ns: the step as measured: without a profiler where that is known.
         replayed_ns: the step as replayed unchanged.
         predicted_ns: best guess of the step after the change.
-        low_ns: at least.
+        low_ns: at least, in any run of the program.
         high_ns: at most.
+        paired_low_ns: at least, compared with ``replayed_ns`` in the same process.
+        paired_high_ns: at most.
         profiled_ns: the step in the trace.
         unprofiled_ns: the step without a profiler, where known.
         source: where that is from.
@@ -58,6 +68,8 @@ class Prediction:
     predicted_ns: int
     low_ns: int
     high_ns: int
+    paired_low_ns: int
+    paired_high_ns: int
     profiled_ns: int
     unprofiled_ns: int | None
     source: str | None
@@ -70,16 +82,16 @@ class Prediction:
         """Whether it pays."""
         if self.predicted_ns > NO_GAIN * self.replayed_ns:
             return "no gain"
-        return "unsure" if self.high_ns > NO_GAIN * self.replayed_ns else "gain"
+        return "unsure" if self.paired_high_ns > NO_GAIN * self.replayed_ns else "gain"
 
     @property
     def saving(self) -> Saving:
         """Time saved a step. Where there is no gain, at most what counts as none."""
-        high = max(0, self.replayed_ns - self.low_ns)
+        high = max(0, self.replayed_ns - self.paired_low_ns)
         if self.verdict == "no gain":
             return Saving(low=0, best=0, high=min(high, round((1 - NO_GAIN) * self.replayed_ns)))
         best = self.replayed_ns - self.predicted_ns
-        low = max(0, self.replayed_ns - self.high_ns)
+        low = max(0, self.replayed_ns - self.paired_high_ns)
         return Saving(low=min(best, low), best=best, high=max(best, high))
 
 
@@ -133,11 +145,9 @@ def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
         best_model = change.apply(best_model, _in_time_of(before, before.best, BEST))
     predicted = run(best_model).step_ns
     range_ns = [predicted]
-    is_changed = predicted != before.step_ns
     for corrected, own_ns in zip(before.corrected, before.steps_ns, strict=True):
         for constants in (LEAST, MOST):
             after = step_after(corrected, _in_time_of(before, corrected, constants))
-            is_changed |= after != own_ns
             if before.unprofiled_ns is not None:
                 range_ns.append(after)
                 continue
@@ -145,9 +155,10 @@ def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
             range_ns.append(before.step_ns - own_ns + after)
             range_ns.append(round(before.step_ns * after / own_ns) if own_ns else after)
     device_bound = predicted > 0 and device_alone_ns(best_model) > _DEVICE_BOUND * predicted
-    spread = _DEVICE_SPREAD if device_bound else _HOST_SPREAD
-    if not is_changed:  # there was nothing to change
-        range_ns, spread = [predicted], 0.0
+    spread, paired = (_DEVICE_SPREAD,) * 2 if device_bound else (_HOST_SPREAD, _PAIRED_HOST_SPREAD)
+    hot = _HOT if device_bound and _may_grow_hot(before, predicted) else 0.0
+    if not best_model.differs_from(before.best.model):  # there was nothing to change
+        range_ns, spread, paired, hot = [predicted], 0.0, 0.0, 0.0
     known = before.unprofiled_ns is not None
     return Prediction(
         change=tuple(change.text for change in wanted),
@@ -155,7 +166,9 @@ def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
         replayed_ns=before.step_ns,
         predicted_ns=predicted,
         low_ns=max(0, round(min(range_ns) * (1 - spread))),
-        high_ns=round(max(range_ns) * (1 + spread)),
+        high_ns=round(max(range_ns) * (1 + spread + hot)),
+        paired_low_ns=max(0, round(min(range_ns) * (1 - paired))),
+        paired_high_ns=round(max(range_ns) * (1 + paired + hot)),
         profiled_ns=before.profiled_ns,
         unprofiled_ns=before.unprofiled_ns,
         source=before.source,
@@ -171,6 +184,18 @@ def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
             )
         ),
     )
+
+
+def _may_grow_hot(before: Before, predicted_ns: int) -> bool:
+    """Whether the device was busy with matrix products before, and would rest less after."""
+    model = before.best.model
+    busy = busy_ns(model)
+    if busy < _HOT_BUSY * before.step_ns or predicted_ns > NO_GAIN * before.step_ns:
+        return False
+    kinds = kinds_by_name(model.links)[model.links.trace.columns.name[model.events.row]]
+    products = np.isin(kinds, [KINDS.index("gemm"), KINDS.index("attention")])
+    dur = model.events.dur_ns
+    return int(dur[products].sum()) >= _HOT_SHARE * max(1, int(dur.sum()))
 
 
 def _in_time_of(before: Before, corrected: Corrected, constants: Constants) -> Constants:
