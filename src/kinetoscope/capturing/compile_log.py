@@ -11,7 +11,9 @@ import contextlib
 import logging
 import os
 import shutil
+import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -68,6 +70,11 @@ class CompileLog(logging.Filter):
         if os.environ.get("TORCH_TRACE") == ours:
             del os.environ["TORCH_TRACE"]
         self.attach()
+        if self.users_directory is None and str(sys.modules["torch"].__version__).startswith("2.6."):
+            # 2.6 says this whenever it writes a graph into the log, which the program did not ask for.
+            warnings.filterwarnings(
+                "ignore", "Skipping serialization of ", UserWarning, r"torch\.utils\._config_module"
+            )
 
     def attach(self) -> None:
         """Watch torch's log handler; make one where torch was imported before us."""
