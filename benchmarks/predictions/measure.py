@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -31,6 +32,7 @@ _START_S, _RUN_S = 150.0, 60.0
 _STEPS = 20
 # A capture on a core that others slowed down is made again.
 _CALM, _TRIES = 1.25, 2
+_CALM_ROUND = 1.15
 
 
 @dataclass
@@ -161,7 +163,7 @@ def _say(text: str) -> None:
 
 
 def measure_truths(folder: Path, names: Sequence[str], repeats: int, batch: int) -> None:
-    """Writes OUT/truths.json: {pair: {side: [[{"ms", "spin_ns"} of each round] of each process]}}."""
+    """Writes OUT/truths.json: {pair: {side: [what `_summary` says of each process]}}."""
     truths: dict[str, dict[str, list[Any]]] = {name: {"before": [], "after": []} for name in names}
     for repeat in range(repeats):
         for first in range(0, len(names), batch // 2):
@@ -175,12 +177,28 @@ def measure_truths(folder: Path, names: Sequence[str], repeats: int, batch: int)
 
             def done(job: Job, where: dict[str, tuple[str, str, Path]] = where) -> None:
                 name, side, times = where[job.name]
-                truths[name][side].append(json.loads(times.read_text()))
+                summary = _summary(json.loads(times.read_text()))
+                if summary is not None:
+                    truths[name][side].append(summary)
 
             _run(jobs, done)
             _say(f"truths: round {repeat + 1} of {repeats}, {min(first + batch // 2, len(names))} pairs")
             result = {"pairs": truths, "machine": _machine(), "usual_spin_ns": _usual_spin_ns()}
             (folder / "truths.json").write_text(json.dumps(result))
+
+
+def _summary(rounds: Sequence[dict[str, float]]) -> dict[str, float] | None:
+    """Milliseconds a step of the rounds in which the core had its usual speed; None if it never had."""
+    calm = [each["ms"] for each in rounds if each["spin_ns"] <= _CALM_ROUND * _usual_spin_ns()]
+    if not calm:
+        return None
+    return {
+        "median_ms": round(statistics.median(calm), 5),
+        "low_ms": round(min(calm), 5),
+        "high_ms": round(max(calm), 5),
+        "calm_rounds": len(calm),
+        "rounds": len(rounds),
+    }
 
 
 def _usual_spin_ns() -> float:
@@ -223,7 +241,7 @@ def main() -> None:
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     import torch._dynamo
     import torch._inductor.compile_fx
-    from pairs import PAIRS
+    from catalogue import PAIRS
     from program import spin_ns
 
     os.environ["PREDICTIONS_SPIN_NS"] = str(min(spin_ns() for _ in range(20)))

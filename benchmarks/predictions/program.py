@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from pairs import DEVICE, PAIRS
+from steps import DEVICE, STEPS
 
 _WARMUP = 8
 _SETTLE_S, _ROUND_S, _ROUNDS = 0.4, 0.04, 9
@@ -99,14 +99,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("pair", choices=sorted(PAIRS))
+    parser.add_argument("pair", choices=sorted(STEPS))
     parser.add_argument("side", choices=("before", "after"))
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--gate")
     parser.add_argument("--times")
     options = parser.parse_args(arguments)
     torch.manual_seed(0)
-    step = PAIRS[options.pair].make(options.side == "after")
+    step = STEPS[options.pair](options.side == "after")
     steps = _WARMUP if options.times is not None else _WARMUP + options.steps
     for number in range(steps):
         step()

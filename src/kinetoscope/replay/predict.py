@@ -58,6 +58,7 @@ class Prediction:
         unprofiled_ns: the step without a profiler, where known.
         source: where that is from.
         is_device_bound: whether the device sets the pace before the change.
+        is_device_bound_after: and after it.
         host_scale: unprofiled over profiled host time of the best guess.
         assumptions: what is taken for granted.
     """
@@ -74,6 +75,7 @@ class Prediction:
     unprofiled_ns: int | None
     source: str | None
     is_device_bound: bool
+    is_device_bound_after: bool
     host_scale: float
     assumptions: tuple[str, ...]
 
@@ -173,6 +175,7 @@ def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
         unprofiled_ns=before.unprofiled_ns,
         source=before.source,
         is_device_bound=before.best.is_device_bound,
+        is_device_bound_after=device_bound,
         host_scale=before.best.host_scale,
         assumptions=tuple(
             dict.fromkeys(

@@ -96,8 +96,8 @@ def whatif(
     Raises:
         UsageError: nothing was asked for, a kernel change is not understood, or there is nothing to replay.
     """
-    parsed = [_kernel(text) for text in kernels]
-    if not options and not parsed:
+    wanted = changes_of(options, kernels)
+    if not wanted:
         raise UsageError(f"whatif needs a change: {', '.join(BY_OPTION)} or --kernel REGEX=FACTOR")
     model = build(links)
     if model is None:
@@ -105,13 +105,22 @@ def whatif(
             "nothing to replay: whatif needs steps, the calls that launch, and their device events;"
             " kinetoscope report says which of them this trace has"
         )
-    wanted = [BY_OPTION[option] for option in options]
     found = [_found(model, option) for option in options]
-    for regex, factor in parsed:
-        wanted.append(predictions.kernel_change(regex, factor))
-        found.append(_found_kernels(model, regex))
+    found += [_found_kernels(model, _kernel(text)[0]) for text in kernels]
     before = Before.of(model, unprofiled_ns, source)
     return answer(predict(before, wanted), found)
+
+
+def changes_of(options: Sequence[str], kernels: Sequence[str] = ()) -> list[Change]:
+    """The changes that these options ask for.
+
+    Raises:
+        UsageError: a kernel change is not understood.
+    """
+    return [
+        *(BY_OPTION[option] for option in options),
+        *(predictions.kernel_change(*_kernel(text)) for text in kernels),
+    ]
 
 
 def answer(prediction: Prediction, found: Sequence[str] = ()) -> WhatIf:

@@ -1,39 +1,19 @@
-"""Programs before and after a fix, and what `kinetoscope whatif` is asked of the first.
-
-A pair's sides make the step of a loop: a function without arguments. ``held_out`` pairs were set
-aside before the first measurement: nothing in kinetoscope was tuned on them, and they are reported
-apart. ``control``: standard advice that gains nothing there.
-"""
+"""Steps of the pairs' sides, by name: ``STEPS[name](True)`` is the step after the fix, ``(False)`` before."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from models import MLP, Convolutions, LongPieces, Pieces, Recurrent, Scales, Transformer
 from torch import Tensor, nn
 
-__all__ = ["PAIRS", "Pair"]
+__all__ = ["DEVICE", "STEPS"]
 
 Step = Callable[[], Any]
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 _GRAPHS = "reduce-overhead"
-
-
-@dataclass(frozen=True)
-class Pair:
-    """``make(True)`` is the step after the fix, ``make(False)`` before; ``options`` ask for the fix."""
-
-    name: str
-    family: str
-    options: tuple[str, ...]
-    make: Callable[[bool], Step]
-    held_out: bool = False
-    control: bool = False
-    warmup: int = 300
-    """Steps before a capture begins to measure: half a second, so that the device's clocks have settled."""
 
 
 def _tokens(batch: int, length: int) -> Tensor:
@@ -368,60 +348,38 @@ def cache_emptied(fixed: bool) -> Step:
     return step
 
 
-_ALL = (
-    Pair("decode", "CUDA graphs, inference", ("--cuda-graphs",), decode),
-    Pair("mlp_inference", "CUDA graphs, inference", ("--cuda-graphs",), mlp_inference),
-    Pair("convolutions", "CUDA graphs, inference", ("--cuda-graphs",), convolutions, held_out=True),
-    Pair("encoder", "CUDA graphs, inference", ("--cuda-graphs",), encoder),
-    Pair("wide_encoder", "CUDA graphs, inference", ("--cuda-graphs",), wide_encoder),
-    Pair("cells", "small kernels", ("--cuda-graphs",), cells, held_out=True),
-    Pair("mlp_training", "CUDA graphs, training", ("--cuda-graphs",), mlp_training, warmup=200),
-    Pair(
-        "transformer_training",
-        "CUDA graphs, training",
-        ("--cuda-graphs",),
+STEPS = {
+    make.__name__: make
+    for make in (
+        decode,
+        mlp_inference,
+        convolutions,
+        encoder,
+        wide_encoder,
+        cells,
+        mlp_training,
         transformer_training,
-        held_out=True,
-        warmup=120,
-    ),
-    Pair("breaks_inference", "graph breaks", ("--no-breaks",), breaks_inference),
-    Pair("many_breaks", "graph breaks", ("--no-breaks",), many_breaks, held_out=True),
-    Pair("breaks_training", "graph breaks", ("--no-breaks",), breaks_training, warmup=200),
-    Pair("break_on_number", "graph breaks", ("--no-breaks", "--no-sync"), break_on_number, held_out=True),
-    Pair("number_read", "synchronisation", ("--no-sync",), number_read),
-    Pair("synchronised_pieces", "synchronisation", ("--no-sync",), synchronised_pieces, held_out=True),
-    Pair("batch_copied", "copies", ("--no-copies",), batch_copied, warmup=60),
-    Pair("result_copied", "copies", ("--no-copies",), result_copied, held_out=True, warmup=28),
-    Pair("adamw", "eager optimizer", ("--fused-optimizer",), adamw, warmup=80),
-    Pair(
-        "sgd_by_parameter",
-        "eager optimizer",
-        ("--fused-optimizer",),
+        breaks_inference,
+        many_breaks,
+        breaks_training,
+        break_on_number,
+        number_read,
+        synchronised_pieces,
+        batch_copied,
+        result_copied,
+        adamw,
         sgd_by_parameter,
-        held_out=True,
-        warmup=120,
-    ),
-    Pair("guards", "guards", ("--no-guards",), guards),
-    Pair("fewer_guards", "guards", ("--no-guards",), fewer_guards, held_out=True),
-    Pair("slow_kernel", "a kernel", ("--kernel", "spin_kernel=2"), slow_kernel, warmup=200),
-    Pair("cache_emptied", "allocation", ("--no-allocations",), cache_emptied, warmup=120),
-    Pair(
-        "large_inference",
-        "CUDA graphs, inference",
-        ("--cuda-graphs",),
+        guards,
+        fewer_guards,
+        slow_kernel,
+        cache_emptied,
         large_inference,
-        control=True,
-        warmup=150,
-    ),
-    Pair(
-        "large_training", "CUDA graphs, training", ("--cuda-graphs",), large_training, control=True, warmup=28
-    ),
-    Pair("breaks_large", "graph breaks", ("--no-breaks",), breaks_large, control=True, warmup=150),
-    Pair("number_read_large", "synchronisation", ("--no-sync",), number_read_large, control=True, warmup=150),
-    Pair("number_read_small", "synchronisation", ("--no-sync",), number_read_small, True, control=True),
-    Pair("small_copies", "copies", ("--no-copies",), small_copies, control=True),
-    Pair("adam_large", "eager optimizer", ("--fused-optimizer",), adam_large, True, control=True, warmup=28),
-    Pair("kernel_in_shadow", "a kernel", ("--kernel", "spin_kernel=4"), kernel_in_shadow, True, control=True),
-)
-
-PAIRS = {pair.name: pair for pair in _ALL}
+        large_training,
+        breaks_large,
+        number_read_large,
+        number_read_small,
+        small_copies,
+        adam_large,
+        kernel_in_shadow,
+    )
+}
