@@ -34,7 +34,7 @@ def test_the_table_says_what_was_measured_and_predicted(tmp_path: Path) -> None:
     }
     (tmp_path / "truths.json").write_text(json.dumps({"pairs": pairs}))
     page = tmp_path / "page.md"
-    page.write_text("above\n<!-- predictions -->\nold\n<!-- /predictions -->\nbelow\n")
+    page.write_text("above\n<!-- predictions -->\nas it was\n<!-- /predictions -->\nbelow\n")
     command = [sys.executable, str(FOLDER / "table.py"), str(tmp_path), "--markdown", str(page)]
     source = os.path.dirname(os.path.dirname(kinetoscope.__file__))
     environment = {**os.environ, "PYTHONPATH": source}
@@ -53,7 +53,7 @@ def test_the_table_says_what_was_measured_and_predicted(tmp_path: Path) -> None:
     assert shown.startswith("above\n")
     assert shown.endswith("<!-- /predictions -->\nbelow\n")
     assert line in shown
-    assert "old" not in shown
+    assert "as it was" not in shown
 
 
 def test_every_pair_has_its_steps() -> None:
