@@ -162,7 +162,7 @@ def said(prediction: Prediction | None) -> str:
     step = f"{duration(prediction.replayed_ns)} a step"
     if prediction.verdict == "no gain":
         return f"Replayed without it, a step of {duration(prediction.replayed_ns)} gains nothing measurable."
-    between = f"between {duration(prediction.low_ns)} and {duration(prediction.high_ns)}"
+    between = f"between {duration(prediction.paired_low_ns)} and {duration(prediction.paired_high_ns)}"
     unsure = ", so it may gain nothing" if prediction.verdict == "unsure" else ""
     return f"Replayed without it, {step} become {duration(prediction.predicted_ns)} ({between}{unsure})."
 

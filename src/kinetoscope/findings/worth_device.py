@@ -37,7 +37,8 @@ def gpu_bound(facts: Facts) -> list[Finding]:
     graphs = worth.cuda_graphs
     useless = graphs is not None and graphs.verdict == "no gain"
     told = " CUDA graphs would gain nothing measurable." if useless else ""
-    top = [f"`{_short(kernel.name)}` {percent(kernel.share)}" for kernel in facts.kernels.top[:3]]
+    whole = max(1, facts.kernels.all_device_ns)
+    top = [f"`{_short(kernel.name)}` {percent(kernel.total_ns / whole)}" for kernel in facts.kernels.top[:3]]
     return [
         worth.finding(
             "gpu-bound",

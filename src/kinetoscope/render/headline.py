@@ -202,7 +202,11 @@ def _origins(report: Report) -> str | None:
     if report.kernels is None or not report.kernels.by_origin:
         return None
     ranked = sorted(report.kernels.by_origin, key=lambda entry: -entry.total_ns)
-    said = [f"{words.ORIGINS[entry.origin]} {units.share(entry.share)}" for entry in ranked[:_ORIGINS]]
+    # of all device time: the report's shares leave copies out of the whole, except in their own
+    whole = max(1, report.kernels.all_device_ns)
+    said = [
+        f"{words.ORIGINS[entry.origin]} {units.share(entry.total_ns / whole)}" for entry in ranked[:_ORIGINS]
+    ]
     return ", ".join(said)
 
 

@@ -98,12 +98,15 @@ def _origins(report: Report) -> Section | None:
     if kernels.graph_replay_ns:
         replayed = f", {units.duration(kernels.graph_replay_ns)} of it replayed from CUDA graphs"
     total = f"{units.counted(kernels.count, 'kernel')}, {units.duration(kernels.total_ns)}{replayed}"
+    whole = max(1, kernels.all_device_ns)
+    if kernels.all_device_ns > kernels.total_ns:
+        total += f"; with copies and fills {units.duration(kernels.all_device_ns)}"
     origins = Table(
         (
             texts("Who wrote it", [words.ORIGINS[entry.origin] for entry in kernels.by_origin]),
             counts("Count", [entry.count for entry in kernels.by_origin]),
             times("Total", [entry.total_ns for entry in kernels.by_origin]),
-            shares("Share", [entry.share for entry in kernels.by_origin]),
+            shares("Share", [entry.total_ns / whole for entry in kernels.by_origin]),
         )
     )
     return Section("Kernels by origin", (total,), (origins,))
@@ -129,6 +132,7 @@ def _top(report: Report) -> Section | None:
     if kernels is None or not kernels.top:
         return None
     shown = kernels.top[:_TOP]
+    whole = max(1, kernels.all_device_ns)
     table = Table(
         (
             names("Kernel", [words.kernel(kernel.name) for kernel in shown], least=36),
@@ -139,7 +143,7 @@ def _top(report: Report) -> Section | None:
             counts("Count", [kernel.count for kernel in shown]),
             times("Mean", [kernel.mean_ns for kernel in shown], optional=2),
             times("Total", [kernel.total_ns for kernel in shown]),
-            shares("Share", [kernel.share for kernel in shown]),
+            shares("Share", [kernel.total_ns / whole for kernel in shown]),
         ),
         more(len(shown), len(kernels.top), "names"),
     )

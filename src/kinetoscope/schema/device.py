@@ -117,6 +117,11 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True):
     by_kind: list[KindShare] = []
     top: list[TopKernel] = []
 
+    @property
+    def all_device_ns(self) -> int:
+        """Time of kernels, copies and fills together; parts shown side by side are shares of it."""
+        return sum(entry.total_ns for entry in self.by_origin)
+
 
 class CauseShare(msgspec.Struct, frozen=True, kw_only=True):
     """Device idle time with one cause on the CPU."""
