@@ -71,6 +71,9 @@ def launch_bound(facts: Facts) -> list[Finding]:
     if bound.verdict == "mixed" and not pays:
         return []
     cost = max(0, step - bound.device_ns)
+    calls = facts.links.launches
+    # launches of CUDA graphs are what is advised, not what is in the way
+    single = np.setdiff1d(calls.call_rows, calls.graph_rows)
     by_cause = {cause: worth.host_ns(cause) for cause in _PACE}
     largest = sorted(by_cause, key=lambda cause: -by_cause[cause])[:3]
     parts = listed([f"{CAUSES[cause]} {percent(by_cause[cause] / step)}" for cause in largest], 3)
@@ -101,7 +104,7 @@ def launch_bound(facts: Facts) -> list[Finding]:
             fix,
             cost_ns=cost,
             saving=graphs.saving if pays and graphs is not None else None,
-            rows=facts.links.launches.call_rows,
+            rows=single if len(single) else calls.call_rows,
             # what is in the way has findings of its own then
             severity="info" if not pays and len(facts.links.launches.graph_rows) else None,
         )
