@@ -344,6 +344,52 @@ def test_another_thread_is_asked_where_the_launching_one_rests(tmp_path: Path) -
     }
 
 
+def test_operators_of_a_region_outside_its_graph_are_its_wrapper(tmp_path: Path) -> None:
+    # region 105 to 220, graph 110 to 150; a view of the result is made from 155 to 175
+    events = [
+        region("0/0", 105, 115),
+        op(GRAPH, 110, 40),
+        op("aten::as_strided", 155, 20),
+        op("aten::detach", 160, 5),
+        call(2, 190, 5),
+    ]
+    assert causes(tmp_path, *AROUND, *events) == {
+        "Python between regions": 5,
+        "region prologue and wrapper": 5 + 40,
+        "host code of compiled graphs": 40,
+        "launch call": 5,
+        "launch latency": 5,
+    }
+
+
+def test_operators_of_a_broken_region_are_eager_behind_its_first_graph(tmp_path: Path) -> None:
+    # Region 0/0 from 105: an operator before its graph (106 to 109), one behind it (130 to 140); then 1/0
+    # from 150 with an operator before its graph (155 to 160). A third region, 2/0, has no compiled code.
+    events = [
+        region("2/0", 101, 3),
+        op("aten::sin", 102, 1),
+        region("0/0", 105, 115),
+        op("aten::view", 106, 3),
+        op(GRAPH, 110, 20),
+        op("aten::nonzero", 130, 10),
+        region("1/0", 150, 60),
+        op("aten::view", 155, 5),
+        op(GRAPH, 170, 30),
+        call(2, 190, 5),
+    ]
+    assert causes(tmp_path, *AROUND, *events) == {
+        "Python between regions": 1 + 1,
+        # 2/0 less its operator, and 105 to 110
+        "region prologue and wrapper": 2 + 5,
+        "host code of compiled graphs": 20 + 20,
+        "eager operator overhead": 1 + 10,
+        # 140 to 150 in 0/0, and 150 to 170
+        "graph break": 10 + 20,
+        "launch call": 5,
+        "launch latency": 5,
+    }
+
+
 def test_unlinked_work_is_unknown(tmp_path: Path) -> None:
     assert causes(tmp_path, op("aten::mm", 0, 300), kernel(1, 0, 100), kernel(2, 150, 100)) == {"unknown": 50}
 

@@ -11,14 +11,13 @@ gap, and they sum to it exactly. In order of precedence:
 2. Until the call returned, the innermost telling slice of the launching thread decides
    (`idle_causes_names` says which tells what). While that thread has no slice open, another
    launching thread may have: the forward runs on one thread and the backward on another, and
-   the one waits for the other. Only if none has, the time is *Python between regions*.
+   the one waits for the other. Or a thread that launches nothing carries out a collective, for which
+   they wait (`idle_collectives`). Only if none has, the time is *Python between regions*.
 3. The profiler's own buffer work, where it falls into such time, is *profiler overhead*: the program
    would not do it.
 4. A thread that waited for the device has lost its lead: what it does next finds the queue empty,
    and the device idles although the program is no slower than before. So a wait is also given
-   the idle time after it, as long as the part of the wait that lies outside of gaps, and until the
-   next wait. That is what the device would not have idled had the thread not stopped. Compilation, data
-   loading and other waits keep their own time: they explain themselves.
+   idle time after it (`idle_lost_lead`).
 5. Gaps that end with work no recorded call launched, gaps of traces without operators, and what is
    left of a gap 50 us after the work was handed over, are *unknown*.
 """
@@ -26,52 +25,36 @@ gap, and they sum to it exactly. In order of precedence:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
 from kinetoscope.analyses.idle_causes_host import Line, host_states
-from kinetoscope.analyses.idle_causes_names import WAITS, Cause, State
+from kinetoscope.analyses.idle_causes_names import ORDINARY, Cause, State
+from kinetoscope.analyses.idle_collectives import with_collectives
+from kinetoscope.analyses.idle_lost_lead import find_waits, with_lost_lead
 from kinetoscope.analyses.idle_pieces import (
     Pieces,
     cut,
-    inserted,
     joined,
     one_after_another,
     ranges,
     refined,
     unknown_pieces,
+    with_borders,
 )
 from kinetoscope.analyses.origins import has_cpu_rows
 from kinetoscope.link import Links
 from kinetoscope.link.ancestors import nearest_around
 from kinetoscope.link.intervals import merged
 from kinetoscope.link.names import Mark, marked
-from kinetoscope.trace import Bool, Category, Int32, Int64, UInt8
+from kinetoscope.trace import Bool, Category, Int32, Int64
 
-#: a wait shorter than this found the device done: the call itself takes as long
-_LEAST_WAIT_NS = 10_000
 #: a device takes up its work faster than this; what is beyond has a reason that the trace does not show
 LONGEST_LATENCY_NS = 50_000
 #: gaps that are divided at once: their pieces stay in the cache
 _AT_ONCE = 1 << 14
 #: of other threads, only so many with most launches are asked what they did
 _THREADS = 8
-
-#: causes that are nothing but the program's own pace
-ORDINARY = np.isin(
-    np.arange(len(Cause)),
-    [
-        Cause.PYTHON,
-        Cause.EAGER,
-        Cause.GRAPH,
-        Cause.WRAPPER,
-        Cause.GUARD,
-        Cause.BREAK,
-        Cause.LAUNCH,
-        Cause.LATENCY,
-    ],
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +109,9 @@ def pieces_of_gaps(
         found = _pieces(lines, gaps.where(slice(first, first + _AT_ONCE)))
         found.gap[:] += first
         parts.append(found)
-    return _with_lost_lead(lines, joined(parts), gap_device, start_ns, end_ns)
+    found = joined(parts)
+    waits = find_waits(lines, launches.call_start_ns)
+    return with_lost_lead(found, waits, gap_device, start_ns, end_ns)
 
 
 def _pieces(lines: dict[int, Line], gaps: _Ends) -> Pieces:
@@ -186,8 +171,9 @@ def _find_lines(links: Links) -> dict[int, Line]:
     counts = np.bincount(launches.launch_track[launches.is_linked])
     tracks = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
     states = host_states(links)
+    lines = with_collectives(states, {track: states.line(track) for track in tracks.tolist()})
     own = profiler_work(links)
-    return {track: _with_profiler(states.line(track), *own) for track in tracks.tolist()}
+    return {track: _with_profiler(line, *own) for track, line in lines.items()}
 
 
 def _with_profiler(line: Line, start_ns: Int64, end_ns: Int64, rows: Int64) -> Line:
@@ -197,25 +183,13 @@ def _with_profiler(line: Line, start_ns: Int64, end_ns: Int64, rows: Int64) -> L
     """
     if not len(start_ns):
         return line
-    borders = np.stack((start_ns, end_ns), axis=1).ravel()
-    where = np.searchsorted(line.at_ns, borders)
-    new = where == np.searchsorted(line.at_ns, borders, side="right")
-    where, borders = where[new], borders[new]
-    index = np.maximum(where - 1, 0)
-    known = where > 0  # else before all that the thread did
-    if len(line.at_ns):
-        old = line.state[index], line.cause[index], line.row[index]
-    else:
-        old = np.zeros(len(where), np.uint8), np.zeros(len(where), np.uint8), np.zeros(len(where), np.int32)
-    at = inserted(line.at_ns, where, borders)
-    state = inserted(line.state, where, np.where(known, old[0], np.uint8(State.NOTHING)))
-    cause = inserted(line.cause, where, np.where(known, old[1], np.uint8(Cause.PYTHON)))
-    row = inserted(line.row, where, np.where(known, old[2], np.int32(-1)))
-    begin, stop = np.searchsorted(at, start_ns), np.searchsorted(at, end_ns)
+    line = with_borders(line, np.stack((start_ns, end_ns), axis=1).ravel())
+    state, cause, row = line.state.copy(), line.cause.copy(), line.row.copy()
+    begin, stop = np.searchsorted(line.at_ns, start_ns), np.searchsorted(line.at_ns, end_ns)
     own = ranges(begin, stop - begin)
     own = own[ORDINARY[cause[own]]]
     state[own], cause[own], row[own] = State.LAUNCH, Cause.PROFILER, int(rows[0])
-    return Line(line.track, at, state, cause, row)
+    return replace(line, state=state, cause=cause, row=row)
 
 
 def _host(lines: dict[int, Line], track: Int64, start_ns: Int64, end_ns: Int64) -> Pieces:
@@ -264,98 +238,6 @@ def profiler_work(links: Links) -> tuple[Int64, Int64, Int64]:
     start = np.concatenate((c.start_ns[rows], c.end_ns[before]))
     end = np.concatenate((c.end_ns[rows], c.start_ns[after]))
     return *merged(start, end), np.concatenate((rows, before))
-
-
-def _with_lost_lead(
-    lines: dict[int, Line], pieces: Pieces, gap_device: Int64, start_ns: Int64, end_ns: Int64
-) -> Pieces:
-    """Give idle time after a wait to the wait, as much as it waited outside of gaps."""
-    begin, end, cause, row = _waits(lines)
-    if not len(begin) or not len(pieces):
-        return pieces
-    borders = [0, *(np.flatnonzero(np.diff(gap_device)) + 1).tolist(), len(gap_device)]
-    given, taken, wait = [], [], []
-    places = np.searchsorted(pieces.gap, borders).tolist()
-    for gaps, (first, last) in zip(pairwise(borders), pairwise(places), strict=True):
-        here = slice(*gaps)
-        lead = end - begin - _idle_between(start_ns[here], end_ns[here], begin, end)
-        at, time, what = _taken_by_waits(pieces.where(slice(first, last)), lead, end)
-        given.append(at + first)
-        taken.append(time)
-        wait.append(what)
-    at, time, what = np.concatenate(given), np.concatenate(taken), np.concatenate(wait)
-    if not len(at):
-        return pieces
-    until = pieces.start_ns[at] + time
-    part = until < pieces.end_ns[at]  # the rest of these stays as it was, behind what is given away
-    where = at[part] + 1
-    found = Pieces(
-        inserted(pieces.gap, where, pieces.gap[at[part]]),
-        inserted(pieces.start_ns, where, until[part]),
-        inserted(pieces.end_ns, where, pieces.end_ns[at[part]]),
-        inserted(pieces.cause, where, pieces.cause[at[part]]),
-        inserted(pieces.row, where, pieces.row[at[part]]),
-    )
-    moved = at + np.cumsum(part) - part
-    found.end_ns[moved] = until
-    found.cause[moved], found.row[moved] = cause[what], row[what]
-    return found
-
-
-def _taken_by_waits(pieces: Pieces, lead: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
-    """What waits (ordered by end) take of pieces of one device, in order of time: of which pieces, how much
-    and which wait does. ``lead`` is how much each may take."""
-    length = pieces.end_ns - pieces.start_ns
-    ordinary = ORDINARY[pieces.cause]
-    spent = np.concatenate(([0], np.cumsum(np.where(ordinary, length, 0))))
-    # Until the next wait ends, a wait takes what is ordinary after its own end: the first of it, as long as
-    # its lead. So only those pieces are looked at.
-    first = np.searchsorted(pieces.start_ns, end, side="left")
-    last = np.append(first[1:], len(pieces))
-    enough = np.searchsorted(spent, spent[first] + np.maximum(lead, 0), side="left")
-    enough = np.where(lead > 0, np.minimum(enough, last), first)
-    count = np.maximum(enough - first, 0)
-    at, wait = ranges(first, count), np.repeat(np.arange(len(end)), count)
-    taken = np.where(ordinary[at], np.minimum(lead[wait] - (spent[at] - spent[first[wait]]), length[at]), 0)
-    given = taken > 0
-    return at[given], taken[given], wait[given]
-
-
-def _idle_between(start_ns: Int64, end_ns: Int64, begin: Int64, end: Int64) -> Int64:
-    """How much of each stretch of time lies in gaps (of one device, in order of time)."""
-    before = np.concatenate(([0], np.cumsum(end_ns - start_ns)))
-
-    def until(time_ns: Int64) -> Int64:
-        at = np.searchsorted(start_ns, time_ns, side="right")
-        last = np.maximum(at - 1, 0)
-        inside = np.minimum(time_ns, end_ns[last]) - start_ns[last]
-        return np.where(at > 0, before[last] + inside, 0)
-
-    found: Int64 = until(end) - until(begin)
-    return found
-
-
-def _waits(lines: dict[int, Line]) -> tuple[Int64, Int64, UInt8, Int32]:
-    """Waits of launching threads that are long enough, by end: start, end, cause and row."""
-    begin, end, cause, row = [], [], [], []
-    is_wait = np.isin(np.arange(len(State)), WAITS)
-    for line in lines.values():
-        stop = line.at_ns[1:]
-        start = line.at_ns[: len(stop)]
-        waits = np.flatnonzero(is_wait[line.state[: len(stop)]])
-        waits = waits[stop[waits] - start[waits] >= _LEAST_WAIT_NS]
-        begin.append(start[waits])
-        end.append(stop[waits])
-        cause.append(line.cause[waits])
-        row.append(line.row[waits])
-    ends = np.concatenate(end)
-    order = np.argsort(ends, kind="stable")
-    return (
-        np.concatenate(begin)[order],
-        ends[order],
-        np.concatenate(cause)[order],
-        np.concatenate(row)[order],
-    )
 
 
 def describe(links: Links, row: int) -> str | None:

@@ -122,7 +122,12 @@ class HostStates:
 def host_states(links: Links) -> HostStates:
     """What every slice of ``links``' trace says."""
     has_graphs = len(links.regions.graphs) > 0
-    return HostStates(links, has_graphs, _kinds(links, has_graphs), _first_graph_ends(links))
+    kind = _kinds(links, has_graphs)
+    first_graph_end = _first_graph_ends(links)
+    _name_waits_behind_collectives(links, kind)
+    if has_graphs:
+        _name_parts_of_regions(links, kind, first_graph_end)
+    return HostStates(links, has_graphs, kind, first_graph_end)
 
 
 #: categories that nest among themselves on a CPU thread: operators, annotations, calls
@@ -194,6 +199,51 @@ def _name_broken_regions(links: Links, kind: UInt8) -> None:
     behind = Nesting(links).continuations
     kind[calls.rows[calls.parent[behind]]] = Kind.BROKEN
     kind[calls.rows[behind]] = Kind.CONTINUED
+
+
+def _name_waits_behind_collectives(links: Links, kind: UInt8) -> None:
+    """A wait in no operator that directly follows a collective is the collective's.
+
+    ``work.wait()`` runs in Python after the operator has closed. Directly: the thread has done nothing in
+    between that says something.
+    """
+    c = links.trace.columns
+    is_collective = kind == Kind.COLLECTIVE
+    if not is_collective.any():
+        return
+    waits = np.flatnonzero((kind == Kind.SYNC) & c.is_call)
+    waits = waits[nearest_around(c.parent, waits, kind == Kind.OPERATOR) < 0]
+    telling = np.flatnonzero((kind != Kind.SILENT) & c.is_valid)
+    at = np.searchsorted(telling, waits) - 1
+    waits, before = waits[at >= 0], telling[at[at >= 0]]  # slices are in order of track, then start
+    follows = is_collective[before] | (nearest_around(c.parent, before, is_collective) >= 0)
+    kind[waits[follows & (c.track[before] == c.track[waits])]] = Kind.COLLECTIVE
+
+
+def _name_parts_of_regions(links: Links, kind: UInt8, first_graph_end_ns: Int64) -> None:
+    """Operators directly in a region, outside its compiled code, are part of the way in and out of it.
+
+    Not behind the first graph of a region in which another one runs: between them the program's own
+    code runs. Nor in a region without compiled code, whose backend runs its operators one by one.
+    """
+    calls = links.regions.calls
+    if not len(calls):
+        return
+    c = links.trace.columns
+    until = np.full(len(calls), _NEVER, np.int64)
+    until[first_graph_end_ns <= calls.start_ns] = 0
+    divided = calls.parent[calls.parent >= 0]
+    until[divided] = first_graph_end_ns[divided]
+    is_region = np.zeros(len(kind), np.bool_)
+    is_region[calls.rows] = True
+    tells = kind != Kind.SILENT
+    rows = np.flatnonzero((kind == Kind.OPERATOR) & (c.parent >= 0))
+    above = c.parent[rows]
+    rows = rows[is_region[above] | ~tells[above]]
+    around = nearest_around(c.parent, rows, tells)
+    inside = (around >= 0) & is_region[np.maximum(around, 0)]
+    rows, around = rows[inside], around[inside]
+    kind[rows[c.start_ns[rows] < until[calls.at_rows(around)]]] = Kind.PART
 
 
 def _first_graph_ends(links: Links) -> Int64:

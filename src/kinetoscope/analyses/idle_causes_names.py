@@ -130,6 +130,20 @@ CAUSE_OF_STATE: UInt8 = np.array(
     ],
     np.uint8,
 )
+#: causes that are nothing but the program's own pace
+ORDINARY = np.isin(
+    np.arange(len(Cause)),
+    [
+        Cause.PYTHON,
+        Cause.EAGER,
+        Cause.GRAPH,
+        Cause.WRAPPER,
+        Cause.GUARD,
+        Cause.BREAK,
+        Cause.LAUNCH,
+        Cause.LATENCY,
+    ],
+)
 #: states in which the thread waits for the device, or for something that does
 WAITS = (State.SYNC, State.COPY, State.ALLOC, State.COLLECTIVE)
 

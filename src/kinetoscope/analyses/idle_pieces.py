@@ -77,6 +77,28 @@ def inserted(column: npt.NDArray[_S], where: Int64, values: npt.NDArray[_S]) -> 
     return np.concatenate([part for pair in zip(parts, [*ones, values[:0]], strict=True) for part in pair])
 
 
+def with_borders(line: Line, at_ns: Int64) -> Line:
+    """The line with a border at each of these times (ascending), where there was none; it says the same."""
+    where = np.searchsorted(line.at_ns, at_ns)
+    new = where == np.searchsorted(line.at_ns, at_ns, side="right")
+    where, at_ns = where[new], at_ns[new]
+    before = np.zeros(len(where), np.uint8)  # of all that the thread did: `State.NOTHING`
+    old = (before, before + np.uint8(Cause.PYTHON), np.full(len(where), -1, np.int32))
+    if len(line.at_ns):
+        at = np.maximum(where - 1, 0)
+        values = (line.state[at], line.cause[at], line.row[at])
+        state, cause, row = (np.where(where > 0, *pair) for pair in zip(values, old, strict=True))
+    else:
+        state, cause, row = old
+    return Line(
+        line.track,
+        inserted(line.at_ns, where, at_ns),
+        inserted(line.state, where, state),
+        inserted(line.cause, where, cause),
+        inserted(line.row, where, row),
+    )
+
+
 def one_after_another(parts: tuple[Pieces, ...], gaps: int) -> Pieces:
     """The pieces of all parts by gap; within a gap, those of the first part come first, and so on.
 
