@@ -121,7 +121,9 @@ def test_the_log_holds_breaks_with_and_without_source(pairs: dict[str, tuple[Ran
 
 NEVER_SETTLES = """\
 import torch
-torch._dynamo.config.recompile_limit = 100
+config = torch._dynamo.config
+limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # before 2.7
+setattr(config, limit, 100)
 f = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
 for i in range(40): f(torch.ones(i + 2))
 """
@@ -182,7 +184,8 @@ def test_dynamo_does_not_see_our_hooks(runner: Runner) -> None:
     started = [line for line in capture.log().splitlines() if '{"dynamo_start"' in line]
     stacks = [json.loads(line[line.index("{") :])["dynamo_start"]["stack"] for line in started]
     assert len(stacks) >= 2
-    assert {(stack[0]["name"], stack[0]["line"]) for stack in stacks} == {("<module>", 8), ("update", 4)}
+    # Whatever a version compiles besides, no stack begins with a frame of ours.
+    assert {(stack[0]["name"], stack[0]["line"]) for stack in stacks} <= {("<module>", 8), ("update", 4)}
 
 
 def test_the_users_own_log_is_copied(runner: Runner) -> None:
