@@ -217,7 +217,10 @@ _ALWAYS = (
     "threads that launch take turns; unrecorded work and other processes change nothing",
     "which event a stream waits for is not recorded: the order of calls and what started when tell it",
 )
-_KNOWN = ("the profiler slowed all host time alike (or each event by the same time: part of the range)",)
+_KNOWN = (
+    "the profiler slowed host time in proportion, up to what recording its events can have cost (or alike, or"
+    " each event by the same time: part of the range)",
+)
 _UNKNOWN = (
     "no step without a profiler is known: times are profiled, and the range covers hosts that are 1 to 2.2"
     " times as fast without it",
@@ -227,9 +230,11 @@ CUDA_GRAPHS = Change(
     "CUDA graphs for every compiled graph that can have one",
     changes.cuda_graphs,
     (
-        "a replayed graph costs 35 to 110 us of host time a call, and 1.5 to 5 us for each gradient that is"
+        f"a replayed graph costs {LEAST.graph_host_ns / 1e3:g} to {MOST.graph_host_ns / 1e3:g} us of host time"
+        f" a call, and {LEAST.gradient_ns / 1e3:g} to {MOST.gradient_ns / 1e3:g} us for each gradient that is"
         " accumulated after a backward",
-        "0.25 to 1 us between the kernels of a CUDA graph; inputs need not be copied",
+        f"{LEAST.node_gap_ns / 1e3:g} to {MOST.node_gap_ns / 1e3:g} us between the kernels of a CUDA graph;"
+        " inputs need not be copied",
     ),
 )
 NO_BREAKS = Change(
@@ -250,13 +255,14 @@ NO_COPIES = Change(
     changes.no_copies,
     (
         "copies run on a stream of their own and nobody waits for them",
-        "pageable memory becomes pinned memory, which copies 12 to 50 GB/s",
+        f"pageable memory becomes pinned memory, which copies {MOST.pinned_bytes_per_ns:g} to"
+        f" {LEAST.pinned_bytes_per_ns:g} GB/s",
     ),
 )
 FUSED_OPTIMIZER = Change(
     "a fused optimizer",
     changes.fused_optimizer,
-    ("a fused step takes one launch and 0.2 to 0.9 of the device time",),
+    (f"a fused step takes one launch and {LEAST.fused_share:g} to {MOST.fused_share:g} of the device time",),
 )
 NO_GUARDS = Change("no guard checks", lambda model, _: changes.without(model, Cause.GUARD))
 NO_ALLOCATIONS = Change(

@@ -170,7 +170,7 @@ def _found(model: Model, option: str) -> str:
     """What there is to change, in words."""
     if option == "--cuda-graphs":
         each = _a_step(model, len(graph_calls(model)))
-        return f"compiled graphs that could be CUDA graphs: {each} calls a step"
+        return f"calls of compiled graphs that could be CUDA graphs: {each} a step"
     if option == "--no-breaks":
         return f"host time because of graph breaks: {_a_step(model, break_ns(model) / 1e3)} us a step"
     if option == "--no-sync":
