@@ -1,7 +1,8 @@
 """GPU programs that each plant one cause of idle time: the cause has to be found, and little else.
 
 The programs are in ``programs/planted``; their first line says what they plant, so what is expected does not
-come from the analysis. ``capture.py`` there records them on a machine with a device.
+come from the analysis. ``capture.py`` there records them on a machine with a device; those in
+``traces/planted`` are from an NVIDIA H200 with torch 2.11.
 """
 
 from __future__ import annotations
@@ -25,8 +26,15 @@ CAPTURES = TRACES / "planted"
 PLANTED = sorted(path for path in PROGRAMS.glob("*.py") if path.stem not in ("capture", "planting"))
 #: of the idle time, what the planted cause must be given
 LEAST_SHARE = 0.8
-#: of the device's span, what must be idle for the cause to have been planted at all
+#: of the device's span, what must be idle for the cause to have been planted at all; a program in which the
+#: device sets the pace names its own figure and the reason
 LEAST_IDLE = 0.1
+
+#: programs that have no capture yet, and why
+NOT_CAPTURED = {
+    "launch_call": "written anew since the last captures: first uses of kernels, as it was, load their code "
+    "before the call that launches them",
+}
 
 #: causes that no program can plant alone, and why; `test_idle_causes` has traces of them written by hand
 NOT_PLANTED = {
@@ -44,21 +52,30 @@ def planted(program: Path) -> str:
     return found.group(1)
 
 
+def least_idle(program: Path) -> float:
+    """What the program says must be idle, else `LEAST_IDLE`."""
+    found = re.search(r"^# IDLE: (\d+) %, \w", program.read_text(encoding="utf-8"), re.MULTILINE)
+    return int(found.group(1)) / 100 if found else LEAST_IDLE
+
+
 def test_every_cause_is_planted_or_cannot_be() -> None:
     assert {planted(program) for program in PLANTED} | set(NOT_PLANTED) == set(CAUSES)
     assert not {planted(program) for program in PLANTED} & set(NOT_PLANTED)
+    assert set(NOT_CAPTURED) <= {program.stem for program in PLANTED}
 
 
 @pytest.mark.parametrize("program", PLANTED, ids=lambda path: str(path.stem))
 def test_a_planted_cause_is_given_the_idle_time(program: Path) -> None:
     capture = CAPTURES / program.stem / "trace.json.gz"
-    if not CAPTURES.is_dir():
-        pytest.xfail("NOT CAPTURED YET: run programs/planted/capture.py where there is a GPU")
+    if program.stem in NOT_CAPTURED:
+        # what has been captured is judged, whatever the list says
+        assert not capture.exists(), "captured: take it from NOT_CAPTURED"
+        pytest.xfail(f"not captured yet: {NOT_CAPTURED[program.stem]}")
     assert capture.exists(), "not captured: run programs/planted/capture.py where there is a GPU"
     found = analyses.idle(link(kinetoscope.load(str(capture), use_store=False)))
     assert found is not None
     shares = {cause.cause: round(cause.share, 3) for cause in found.by_cause}
-    assert found.share >= LEAST_IDLE, f"only {found.share:.1%} of the device's time is idle"
+    assert found.share >= least_idle(program), f"only {found.share:.1%} of the device's time is idle"
     assert shares.get(planted(program), 0.0) >= LEAST_SHARE, shares
 
 

@@ -4,8 +4,8 @@
 
 Needs torch and the standard library. All programs are started at once, so that they warm up side by side, and
 wait at a gate; then each is let through alone. A program that fails or hangs does not stop the others. OUT gets
-the capture directories under ``captures/``, and ``planted.tar`` with what the tests need of them. Programs that
-want several devices run only with ``--ranks``.
+the capture directories under ``captures/``, and ``planted.tar`` with the traces, which the tests read from
+``tests/traces/planted``. Programs that want several devices run only with ``--ranks``.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[2] / "src"
 SHARED = {"planting", "capture"}
-#: of a capture, what is packed: the first of each line that there is
-PACKED = (("trace.json.gz", "trace.rank0.json.gz"), ("manifest.json", "manifest.rank0.json"))
-LARGEST_BYTES = 3 << 20
+#: the trace of a capture: of one process, or of the first of several
+TRACES = ("trace.json.gz", "trace.rank0.json.gz")
+LARGEST_BYTES = 300_000
 POLL_SECONDS = 0.02
 
 
@@ -57,6 +57,11 @@ class Program:
     @property
     def directory(self) -> Path:
         return self.out / "captures" / self.name
+
+    @property
+    def trace(self) -> Path | None:
+        """The trace, if there is one."""
+        return next((self.directory / name for name in TRACES if (self.directory / name).exists()), None)
 
     @property
     def log(self) -> Path:
@@ -192,10 +197,7 @@ def measure(program: Program, seconds: float) -> None:
 
 def describe(program: Program) -> bool:
     """Print how one went; whether it left a trace."""
-    size = 0
-    for name in PACKED[0]:
-        path = program.directory / name
-        size = size or (path.stat().st_size if path.exists() else 0)
+    size = program.trace.stat().st_size if program.trace else 0
     told = "; ".join([program.outcome or "did not run", *program.notes])
     print(f"{program.name:28} {told:24} trace {size:>9,} bytes", flush=True)
     is_good = size > 0 and program.outcome.startswith("exit 0") and not program.notes
@@ -210,14 +212,12 @@ def pack(chosen: list[Program], out: Path) -> None:
     target = out / "planted.tar"
     with tarfile.open(target, "w") as tar:
         for program in chosen:
-            for names in PACKED:
-                path = next((program.directory / n for n in names if (program.directory / n).exists()), None)
-                if path is None:
-                    continue
-                if path.stat().st_size > LARGEST_BYTES:
-                    print(f"{program.name}: {path.name} is too large and not packed")
-                    continue
-                tar.add(path, f"{program.name}/{names[0]}")
+            if program.trace is None:
+                continue
+            if program.trace.stat().st_size > LARGEST_BYTES:
+                print(f"{program.name}: its trace is too large and not packed")
+                continue
+            tar.add(program.trace, f"{program.name}/{TRACES[0]}")
     print(f"{target}: {target.stat().st_size:,} bytes")
 
 
@@ -228,7 +228,9 @@ def main() -> int:
     parser.add_argument("--ranks", action="store_true", help="also the programs for several devices")
     parser.add_argument("--seconds", type=float, default=45, help="limit for one program after its gate")
     parser.add_argument("--warm-up-seconds", type=float, default=240, help="limit for all before their gates")
-    parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="programs that warm up at once")
+    parser.add_argument(
+        "--at-once", type=int, default=os.cpu_count() or 1, help="programs that warm up at once"
+    )
     given = parser.parse_args()
     out: Path = given.out.absolute()
     for name in ("captures", "gates", "logs", "inductor"):

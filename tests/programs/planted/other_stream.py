@@ -1,5 +1,6 @@
 # PLANTS: other stream's dependency. Tiny kernels on two streams take turns, and wait for each other through others.
 # RUN: --warmup 8 --steps 8 --stop
+# IDLE: 2 %, since the device sets the pace: what is idle lies between kernels.
 import itertools
 
 import torch

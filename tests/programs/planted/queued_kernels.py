@@ -1,5 +1,6 @@
 # PLANTS: between queued kernels. One CUDA graph of tiny kernels, fills and copies: the device changes from node to node.
 # RUN: --warmup 8 --steps 8 --stop
+# IDLE: 2 %, since the device sets the pace: what is idle lies between kernels.
 import torch
 
 from planting import DEVICE, IS_CUDA, STEPS, Product, pass_gate
