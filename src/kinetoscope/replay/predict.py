@@ -230,9 +230,9 @@ CUDA_GRAPHS = Change(
     "CUDA graphs for every compiled graph that can have one",
     changes.cuda_graphs,
     (
-        f"a replayed graph costs {LEAST.graph_host_ns / 1e3:g} to {MOST.graph_host_ns / 1e3:g} us of host time"
-        f" a call, and {LEAST.gradient_ns / 1e3:g} to {MOST.gradient_ns / 1e3:g} us for each gradient that is"
-        " accumulated after a backward",
+        f"a replayed graph costs {LEAST.graph_host_ns / 1e3:g} to {MOST.graph_host_ns / 1e3:g} us of host"
+        f" time a call, and {LEAST.gradient_ns / 1e3:g} to {MOST.gradient_ns / 1e3:g} us for each gradient"
+        " that is accumulated after a backward",
         f"{LEAST.node_gap_ns / 1e3:g} to {MOST.node_gap_ns / 1e3:g} us between the kernels of a CUDA graph;"
         " inputs need not be copied",
     ),
