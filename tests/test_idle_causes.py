@@ -345,10 +345,11 @@ def test_another_thread_is_asked_where_the_launching_one_rests(tmp_path: Path) -
 
 
 def test_operators_of_a_region_outside_its_graph_are_its_wrapper(tmp_path: Path) -> None:
-    # region 105 to 220, graph 110 to 150; a view of the result is made from 155 to 175
+    # region 105 to 220, graph 110 to 150; a view of the result is made from 155 to 175, which is annotated
     events = [
         region("0/0", 105, 115),
         op(GRAPH, 110, 40),
+        note("views", 154, 22),
         op("aten::as_strided", 155, 20),
         op("aten::detach", 160, 5),
         call(2, 190, 5),

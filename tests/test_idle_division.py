@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kinetoscope
-from helpers import HAS_SHARED, NO_SHARED, SHARED, Event, call, event, kernel, links_of, op
+from helpers import HAS_SHARED, SHARED, TRACES, Event, call, event, kernel, links_of, op
 from kinetoscope import analyses
 from kinetoscope.analyses.idle import find_gaps
 from kinetoscope.analyses.idle_causes import pieces_of_gaps
@@ -19,13 +19,13 @@ GRAPH = "## Call CompiledFxGraph fkey ##"
 
 
 def traces() -> list[Path]:
+    shipped = sorted((TRACES / "planted").rglob("*.json.gz"))
     if not HAS_SHARED:
-        return []
-    found = [*(SHARED / "traces").rglob("*.json*"), *(SHARED / "cases").glob("*.json*")]
-    return [path for path in sorted(found) if not path.name.endswith((".reference.json", "facts.json"))]
+        return shipped
+    found = sorted([*(SHARED / "traces").rglob("*.json*"), *(SHARED / "cases").glob("*.json*")])
+    return shipped + [path for path in found if not path.name.endswith((".reference.json", "facts.json"))]
 
 
-@pytest.mark.skipif(not HAS_SHARED, reason=NO_SHARED)
 @pytest.mark.parametrize("path", traces(), ids=lambda path: "/".join(path.parts[-2:]))
 def test_every_gap_is_divided_without_rest(path: Path) -> None:
     if "compile_log" in path.parts or path.stat().st_size > 4_000_000:
@@ -40,7 +40,7 @@ def test_every_gap_is_divided_without_rest(path: Path) -> None:
     assert idle.total_ns == sum(device.idle_ns for device in analyses.device_time(links))
     assert idle.total_ns == sum(cause.total_ns for cause in idle.by_cause)
     check_pieces(links)
-    if path.parent.parent.name == "gpu" or path.parent.name == "gpu":
+    if path.parent.parent.name in ("gpu", "planted"):
         unknown = sum(cause.total_ns for cause in idle.by_cause if cause.cause == "unknown")
         assert unknown <= 0.05 * idle.total_ns
 

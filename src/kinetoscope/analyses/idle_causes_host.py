@@ -234,16 +234,15 @@ def _name_parts_of_regions(links: Links, kind: UInt8, first_graph_end_ns: Int64)
     until[first_graph_end_ns <= calls.start_ns] = 0
     divided = calls.parent[calls.parent >= 0]
     until[divided] = first_graph_end_ns[divided]
-    is_region = np.zeros(len(kind), np.bool_)
-    is_region[calls.rows] = True
-    tells = kind != Kind.SILENT
-    rows = np.flatnonzero((kind == Kind.OPERATOR) & (c.parent >= 0))
-    above = c.parent[rows]
-    rows = rows[is_region[above] | ~tells[above]]
-    around = nearest_around(c.parent, rows, tells)
-    inside = (around >= 0) & is_region[np.maximum(around, 0)]
-    rows, around = rows[inside], around[inside]
-    kind[rows[c.start_ns[rows] < until[calls.at_rows(around)]]] = Kind.PART
+    is_inside = np.zeros(len(kind), np.bool_)  # directly in it is what has such a slice as its parent
+    is_inside[calls.rows] = True
+    notes = np.flatnonzero((kind == Kind.SILENT) & (c.category == Category.USER_ANNOTATION))
+    around = nearest_around(c.parent, notes, kind != Kind.SILENT)
+    is_inside[notes[(around >= 0) & is_inside[around]]] = True
+    rows = np.flatnonzero(kind == Kind.OPERATOR)
+    rows = rows[is_inside[c.parent[rows]]]
+    rows = rows[c.parent[rows] >= 0]
+    kind[rows[c.start_ns[rows] < until[calls.at_rows(rows)]]] = Kind.PART
 
 
 def _first_graph_ends(links: Links) -> Int64:
