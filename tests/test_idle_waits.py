@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers import call, event, kernel, note, op
+from helpers import call, event, kernel, links_of, note, op
+from kinetoscope.analyses.idle_causes import launching_lines
 from kinetoscope.analyses.idle_causes_names import ORDINARY, Cause
 from kinetoscope.analyses.idle_lost_lead import Waits, with_lost_lead
 from kinetoscope.analyses.idle_pieces import Pieces
@@ -183,3 +184,9 @@ def test_other_waits_behind_a_collective_are_synchronisation(tmp_path: Path) -> 
     assert causes(tmp_path, *AROUND, *LAST, barrier, op("aten::add", 82, 4), wait) == usual
     assert causes(tmp_path, *AROUND, *LAST, barrier, call(8, 82, 4), wait) == usual
     assert causes(tmp_path, *AROUND, *LAST, op("c10d::barrier", 71, 9, tid=2), wait) == usual
+
+
+def test_a_job_that_launches_nothing_has_no_lines(tmp_path: Path) -> None:
+    # gloo on a CPU: collectives, and no thread that launches anything
+    links = links_of(tmp_path, [op("aten::mm", 0, 10), note("gloo:all_reduce", 5, 20)])
+    assert launching_lines(links) == {}

@@ -22,6 +22,8 @@ from kinetoscope.trace import Int64
 def with_collectives(states: HostStates, lines: dict[int, Line]) -> dict[int, Line]:
     """The lines of the launching threads, the first of them with the collectives of other threads for which
     they waited."""
+    if not lines:
+        return lines
     start, end, rows = _collectives(states, lines)
     for line in lines.values():
         start = np.maximum(start, _quiet_since(line, end))
