@@ -73,7 +73,7 @@ def launch_bound(facts: Facts) -> list[Finding]:
     cost = max(0, step - bound.device_ns)
     calls = facts.links.launches
     # launches of CUDA graphs are what is advised, not what is in the way
-    single = np.setdiff1d(calls.call_rows, calls.graph_rows)
+    single = calls.call_rows[~calls.is_graph_call]
     by_cause = {cause: worth.host_ns(cause) for cause in _PACE}
     largest = sorted(by_cause, key=lambda cause: -by_cause[cause])[:3]
     parts = listed([f"{CAUSES[cause]} {percent(by_cause[cause] / step)}" for cause in largest], 3)
