@@ -180,12 +180,14 @@ class Model:
 
 def lengths_of_blocks(events: Events, count: int) -> Int64:
     """From the start of each block's first event to the end of its last one."""
-    length = np.zeros(count, np.int64)
-    single = np.bincount(events.block, minlength=count) == 1
-    alone = single[events.block]
-    length[events.block[alone]] = events.dur_ns[alone]
-    rest = np.flatnonzero(~alone)
+    # one after the other: the sum of it all
+    first = np.append(True, events.block[1:] != events.block[:-1])[: len(events.block)]
+    spent = events.dur_ns + np.where(first, 0, events.gap_ns)
+    length = np.bincount(events.block, spent, count).astype(np.int64)  # exact below 2**53
     # An event that overlaps starts before the others have ended and may end before them, too.
+    overlaps = np.zeros(count, np.bool_)
+    overlaps[events.block[events.gap_ns < 0]] = True
+    rest = np.flatnonzero(overlaps[events.block])
     end = 0
     current = -1
     for block, dur, gap in zip(
@@ -193,6 +195,7 @@ def lengths_of_blocks(events: Events, count: int) -> Int64:
     ):
         if block != current:
             current, end = block, 0
+            gap = 0
         end = max(end, max(0, end + gap) + dur)
         length[block] = end
     return length
