@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from isal import isal_zlib
 from kinetoscope import __version__
 from kinetoscope.errors import InputError
 from kinetoscope.export.kernels import KernelArgs
+from kinetoscope.export.pairs import stretches_inside
 from kinetoscope.export.part import Part
 from kinetoscope.export.tracks import Event, tracks
 from kinetoscope.findings import Facts
@@ -27,6 +29,8 @@ from kinetoscope.schema import Report
 
 _AT_ONCE = 2000
 _GZIP = 31  # isal_zlib: a gzip header and checksum around the stream
+#: what is told of a file that holds events of other phases than the trace's own: begins and ends among them
+_UNREAD = "phase-unknown"
 _RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENCODER = msgspec.json.Encoder()
 
@@ -77,6 +81,7 @@ def _own_events(facts: Facts, part: Part) -> Iterator[list[bytes]]:
     if not isinstance(source, ExtentArgs):
         raise InputError("this trace has no file to be exported from")
     args = _Args(facts)
+    stretches = _stretches(source, part)
     first = 0
     for texts in source.texts():
         last = first + len(texts)
@@ -84,11 +89,21 @@ def _own_events(facts: Facts, part: Part) -> Iterator[list[bytes]]:
             texts[at] = args.put(texts[at], int(args.piece_of_event[first + at]))
         kept = part.events[first:last].copy()
         for at in np.flatnonzero(~part.known[first:last]).tolist():
-            kept[at] = part.holds(texts[at])
+            number = first + at
+            kept[at] = stretches[number] if number in stretches else part.holds(texts[at])
         chosen = texts if kept.all() else [texts[at] for at in np.flatnonzero(kept).tolist()]
         if chosen:
             yield chosen
         first = last
+
+
+def _stretches(source: ExtentArgs, part: Part) -> dict[int, bool]:
+    """Which begins and ends belong to a part: they have to be seen together, so the file is read twice."""
+    if part.is_whole or all(warning.code != _UNREAD for warning in part.trace.warnings):
+        return {}
+    numbered = enumerate(chain.from_iterable(source.texts()))
+    unread = ((number, text) for number, text in numbered if not part.known[number])
+    return stretches_inside(unread, part.trace, part.intervals)
 
 
 class _Args:

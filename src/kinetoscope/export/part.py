@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
+from kinetoscope.export.pairs import arrows_inside, head, inside
 from kinetoscope.link import Links
 from kinetoscope.link.select import Interval, select
 from kinetoscope.trace import Bool, Trace
-
-_NS = 1000
-
-
-class _Head(msgspec.Struct):
-    ph: str = ""
-    ts: float | str | None = None
-
-
-_HEAD = msgspec.json.Decoder(_Head)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +25,7 @@ class Part:
         events: per entry of ``traceEvents``, whether it does; of entries that are not in the trace's columns
             (names of threads, counters) `holds` decides.
         known: per entry, whether it is in the columns.
-        is_whole: whether it is all of the trace.
+        intervals: what it is of; empty where it is all of the trace.
     """
 
     trace: Trace
@@ -44,20 +34,24 @@ class Part:
     rows: Bool
     events: Bool
     known: Bool
-    is_whole: bool
+    intervals: tuple[Interval, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of the trace."""
+        return not self.intervals
 
     def holds(self, text: bytes) -> bool:
         """Whether an entry that is not in the columns belongs to it: by its time; names always do."""
         if self.is_whole:
             return True
-        try:
-            head = _HEAD.decode(text)
-            if head.ph == "M" or head.ts is None:
-                return True
-            time_ns = float(head.ts) * _NS - self.trace.origin_ns
-        except (msgspec.MsgspecError, ValueError, UnicodeDecodeError):
+        about = head(text)
+        if about is None:
             return False
-        return self.begin_ns <= time_ns < self.end_ns
+        if about.ph == "M" or about.ts is None:
+            return True
+        time_ns = about.time_ns(self.trace.origin_ns)
+        return time_ns is not None and bool(inside(np.array([time_ns], np.int64), self.intervals)[0])
 
 
 def whole(trace: Trace) -> Part:
@@ -71,7 +65,7 @@ def whole(trace: Trace) -> Part:
     rows[:] = events[c.event]
     begin = int(c.start_ns.min()) if len(c) else 0
     end = int(c.end_ns.max()) + 1 if len(c) else 1
-    return Part(trace, begin, end, rows, events, known, True)
+    return Part(trace, begin, end, rows, events, known)
 
 
 def part(links: Links, intervals: Sequence[Interval]) -> Part:
@@ -83,17 +77,20 @@ def part(links: Links, intervals: Sequence[Interval]) -> Part:
     all_of_it = whole(trace)
     chosen = select(trace, intervals, links.launches.launch_of_row)
     events = np.zeros(trace.info.events, np.bool_)
-    for table in (chosen.columns, chosen.flow_columns, chosen.instants):
+    for table in (chosen.columns, chosen.instants):
         events[table.event] = True
     events &= all_of_it.events
+    rows = events[trace.columns.event]
+    flows = trace.flow_columns
+    events[flows.event[arrows_inside(trace, rows, intervals)]] = True
     return Part(
         trace,
         intervals[0][0],
         intervals[-1][1],
-        events[trace.columns.event],
+        rows,
         events,
         all_of_it.known,
-        False,
+        tuple(intervals),
     )
 
 

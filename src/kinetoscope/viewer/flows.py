@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kinetoscope.export.pairs import last_before
 from kinetoscope.link import Links
 from kinetoscope.trace import NONE, Bool, Category, Int64, Trace
 from kinetoscope.viewer.timeline import Timeline
@@ -78,7 +79,7 @@ def _backward_arrows(links: Links) -> tuple[Int64, Int64]:
     # an id can be used again: each end belongs to the latest start of its id before it in the file
     order = np.lexsort((flows.event[starts], flows.id[starts]))
     starts = starts[order]
-    number = _last_before(flows.id[starts], flows.event[starts], flows.id[ends], flows.event[ends])
+    number = last_before(flows.id[starts], flows.event[starts], flows.id[ends], flows.event[ends])
     joined = number >= 0
     source = _slices_at(trace, flows.track[starts[number[joined]]], flows.time_ns[starts[number[joined]]])
     target = _slices_at(trace, flows.track[ends[joined]], flows.time_ns[ends[joined]])
@@ -92,19 +93,6 @@ def _backward_arrows(links: Links) -> tuple[Int64, Int64]:
     source = np.concatenate((source, more_source[new]))
     target = np.concatenate((target, more_target[new]))
     return source, target
-
-
-def _last_before(ids: Int64, events: npt.NDArray[Any], wanted: Int64, at: npt.NDArray[Any]) -> Int64:
-    """For each wanted id, the number of its entry: the last one before ``at``, else the first, else -1."""
-    found = np.full(len(wanted), -1, np.int64)
-    first = np.searchsorted(ids, wanted, side="left")
-    last = np.searchsorted(ids, wanted, side="right")
-    found[:] = np.where(last > first, first, -1)
-    for number in np.flatnonzero(last - first > 1).tolist():  # ids used twice are rare
-        some = events[first[number] : last[number]]
-        before = int(np.searchsorted(some, at[number])) - 1
-        found[number] = first[number] + max(before, 0)
-    return found
 
 
 def _slices_at(trace: Trace, tracks: npt.NDArray[Any], time_ns: Int64) -> Int64:
