@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kinetoscope.cli import output, progress
+from kinetoscope.cli.options import NoStore, OfAnnotation, OfLog, OfSteps, OfWindow, OneInput
 from kinetoscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ class To(str, Enum):
 
 
 def export(
-    input: Annotated[
-        str, typer.Argument(metavar="INPUT", help="A trace, or a capture directory.", show_default=False)
-    ],
+    input: OneInput,
     out: Annotated[
         str,
         typer.Option(
@@ -40,23 +39,11 @@ def export(
         ),
     ],
     to: Annotated[To, typer.Option("--to", help="What to write.")] = To.chrome,
-    compile_log: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="The TORCH_TRACE log (a file or its directory) of the same run."),
-    ] = None,
-    steps: Annotated[
-        str | None, typer.Option(metavar="A..B", help="Only these steps, counted from 0; B is included.")
-    ] = None,
-    annotation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only inside this record_function range.")
-    ] = None,
-    window: Annotated[
-        str | None, typer.Option(metavar="START..END", help="Only this time, in ns from the trace's start.")
-    ] = None,
-    no_store: Annotated[
-        bool,
-        typer.Option("--no-store", help="Neither use nor write the store that makes opening again fast."),
-    ] = False,
+    compile_log: OfLog = None,
+    steps: OfSteps = None,
+    annotation: OfAnnotation = None,
+    window: OfWindow = None,
+    no_store: NoStore = False,
 ) -> int:
     """Write the trace with what was found in it, for Perfetto or a data frame.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 import typer
 
 from kinetoscope.cli import output, progress
+from kinetoscope.cli.options import Format, NoStore, OfLog, OneInput, OutFile
 from kinetoscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,17 +23,8 @@ _PLACES = 8
 _LINES = 12
 
 
-class Format(str, Enum):
-    """How it is written."""
-
-    text = "text"
-    json = "json"
-
-
 def kernel(
-    input: Annotated[
-        str, typer.Argument(metavar="INPUT", help="A trace, or a capture directory.", show_default=False)
-    ],
+    input: OneInput,
     name: Annotated[
         str,
         typer.Argument(
@@ -43,18 +34,10 @@ def kernel(
         ),
     ],
     format: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.text,
-    out: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write there, not to stdout.")
-    ] = None,
-    compile_log: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="The TORCH_TRACE log (a file or its directory) of the same run."),
-    ] = None,
+    out: OutFile = None,
+    compile_log: OfLog = None,
     no_code: Annotated[bool, typer.Option("--no-code", help="Leave the generated code out.")] = False,
-    no_store: Annotated[
-        bool,
-        typer.Option("--no-store", help="Neither use nor write the store that makes opening again fast."),
-    ] = False,
+    no_store: NoStore = False,
 ) -> int:
     """Say everything about one kernel, and which command looks inside it.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from kinetoscope.cli import output, progress
+from kinetoscope.cli.options import Inputs, NoStore, OfAnnotation, OfLog, OfSteps, OfWindow, OutFile
 from kinetoscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,42 +28,21 @@ _ENDINGS = {".txt": Format.text, ".json": Format.json, ".md": Format.md, ".markd
 
 
 def report(
-    inputs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="INPUT",
-            help="A trace (.json, .json.gz, .zip, .tar.gz), a capture directory, a directory of ranks, or -.",
-            show_default=False,
-        ),
-    ] = None,
+    inputs: Inputs = None,
     format: Annotated[
         Format | None,
         typer.Option("--format", help="Default: by the ending of -o, else text.", show_default=False),
     ] = None,
-    out: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write there, not to stdout.")
-    ] = None,
-    compile_log: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="The TORCH_TRACE log (a file or its directory) of the same run."),
-    ] = None,
-    steps: Annotated[
-        str | None, typer.Option(metavar="A..B", help="Only these steps, counted from 0; B is included.")
-    ] = None,
-    annotation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only inside this record_function range.")
-    ] = None,
-    window: Annotated[
-        str | None, typer.Option(metavar="START..END", help="Only this time, in ns from the trace's start.")
-    ] = None,
+    out: OutFile = None,
+    compile_log: OfLog = None,
+    steps: OfSteps = None,
+    annotation: OfAnnotation = None,
+    window: OfWindow = None,
     brief: Annotated[bool, typer.Option("--brief", help="With md: under 2,000 words.")] = False,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON schema of a report and exit.")
     ] = False,
-    no_store: Annotated[
-        bool,
-        typer.Option("--no-store", help="Neither use nor write the store that makes opening again fast."),
-    ] = False,
+    no_store: NoStore = False,
 ) -> int:
     """Say what was compiled, where time goes, and what to fix.
 

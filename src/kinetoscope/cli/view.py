@@ -14,39 +14,21 @@ from typing import Annotated
 
 import typer
 
+from kinetoscope.cli.options import AnyInput, NoStore, OfAnnotation, OfLog, OfSteps, OfWindow
+
 
 def view(
-    input_path: Annotated[
-        str,
-        typer.Argument(
-            metavar="INPUT",
-            help="A trace (.json, .json.gz, .zip, .tar.gz), a capture directory, a directory of ranks, or -.",
-            show_default=False,
-        ),
-    ],
+    input_path: AnyInput,
     port: Annotated[
         int,
         typer.Option(metavar="N", min=0, max=65535, help="Serve on this port; 0 takes any free one."),
     ] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address only.")] = False,
-    steps: Annotated[
-        str | None, typer.Option(metavar="A..B", help="Speak of these steps, counted from 0; B is included.")
-    ] = None,
-    annotation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Speak of this record_function range.")
-    ] = None,
-    window: Annotated[
-        str | None,
-        typer.Option(metavar="START..END", help="Speak of this time, in ns from the trace's start."),
-    ] = None,
-    compile_log: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="The TORCH_TRACE log (a file or its directory) of the same run."),
-    ] = None,
-    no_store: Annotated[
-        bool,
-        typer.Option("--no-store", help="Neither use nor write the store that makes opening again fast."),
-    ] = False,
+    steps: OfSteps = None,
+    annotation: OfAnnotation = None,
+    window: OfWindow = None,
+    compile_log: OfLog = None,
+    no_store: NoStore = False,
 ) -> int:
     """Show a trace in the browser: overview, timeline, kernels, compilation, SQL.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kinetoscope.cli import output, progress
+from kinetoscope.cli.options import Format, NoStore, OfAnnotation, OfSteps, OfWindow, OneInput, OutFile
 from kinetoscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,17 +17,8 @@ if TYPE_CHECKING:
 _WIDEST = 100
 
 
-class Format(str, Enum):
-    """How it is written."""
-
-    text = "text"
-    json = "json"
-
-
 def whatif(
-    input: Annotated[
-        str, typer.Argument(metavar="INPUT", help="A trace, or a capture directory.", show_default=False)
-    ],
+    input: OneInput,
     cuda_graphs: Annotated[
         bool, typer.Option("--cuda-graphs", help="Every compiled graph that can be is a CUDA graph.")
     ] = False,
@@ -58,22 +49,11 @@ def whatif(
         typer.Option(metavar="MS", help="A step without a profiler, where no capture says it."),
     ] = None,
     format: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.text,
-    out: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write there, not to stdout.")
-    ] = None,
-    steps: Annotated[
-        str | None, typer.Option(metavar="A..B", help="Only these steps, counted from 0; B is included.")
-    ] = None,
-    annotation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only inside this record_function range.")
-    ] = None,
-    window: Annotated[
-        str | None, typer.Option(metavar="START..END", help="Only this time, in ns from the trace's start.")
-    ] = None,
-    no_store: Annotated[
-        bool,
-        typer.Option("--no-store", help="Neither use nor write the store that makes opening again fast."),
-    ] = False,
+    out: OutFile = None,
+    steps: OfSteps = None,
+    annotation: OfAnnotation = None,
+    window: OfWindow = None,
+    no_store: NoStore = False,
 ) -> int:
     """Say what a step would take after a change, by replaying the trace without the cause.
 
