@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,6 +19,9 @@ from kinetoscope.errors import InputError
 from kinetoscope.ingest.compile_log import CompileLog, read_compile_log
 from kinetoscope.ingest.log_records import ReadState, _gunzip, iter_records
 from kinetoscope.link.provenance import Provenance
+from kinetoscope.render import as_json
+from kinetoscope.render.as_text import render
+from kinetoscope.reporting import analyse
 
 LOGS = Path(__file__).parent / "traces" / "logs"
 LOOP = gzip.decompress((LOGS / "gb_loop.log.gz").read_bytes())
@@ -175,3 +180,75 @@ def test_inflating_never_holds_more_than_a_block(tmp_path: Path, monkeypatch: py
         sizes = [len(chunk) for chunk in _gunzip(file)]
     assert sum(sizes) == 1_000_000
     assert max(sizes) <= 4096
+
+
+ODD: tuple[Any, ...] = (
+    None, 0, -1, True, 1e300, float("nan"), float("inf"), 2**70, -(2**63), "", "x", "0/0", "\u00b2",
+    [], {}, [[]], {"a": 1}, [1, "a", None],
+)  # fmt: skip
+
+
+def altered(value: Any, source: random.Random, share: float) -> Any:
+    """A JSON value in which some values are of another type or size, and some keys are gone."""
+    if source.random() < share:
+        return source.choice(ODD)
+    if isinstance(value, dict):
+        return {k: altered(v, source, share) for k, v in value.items() if source.random() > share / 3}
+    return [altered(v, source, share) for v in value] if isinstance(value, list) else value
+
+
+def altered_record(record: list[bytes], source: random.Random, share: float) -> list[bytes]:
+    """A record whose header, and whose payload where it is JSON, has other values; still well formed."""
+    prefix, _, header = record[0].partition(b"] {")
+    changed = json.dumps(altered(json.loads(b"{" + header), source, share)).encode()
+    try:
+        payload = json.loads(b"\n".join(line[1:] for line in record[1:]))
+    except ValueError:
+        return [prefix + b"] " + changed, *record[1:]]
+    text = json.dumps(altered(payload, source, share), indent=1).encode()
+    return [prefix + b"] " + changed, *(b"\t" + line for line in text.split(b"\n"))]
+
+
+def records_of(data: bytes) -> list[list[bytes]]:
+    found: list[list[bytes]] = []
+    for line in data.rstrip(b"\n").split(b"\n"):
+        if line.startswith(b"\t"):
+            found[-1].append(line)
+        else:
+            found.append([line])
+    return found
+
+
+@pytest.mark.parametrize("share", [0.003, 0.02, 0.1])
+@pytest.mark.parametrize("name", ["gb_nested", "recompile_limit", "compiled_autograd", "seed_breaks"])
+def test_well_formed_records_with_values_that_no_version_writes(
+    name: str, share: float, tmp_path: Path
+) -> None:
+    """The whole report, since what a record says is used far from where it is read."""
+    traces = LOGS.parent
+    trace = traces / ("seed_breaks.trace.json.gz" if name == "seed_breaks" else f"warm/{name}.json.gz")
+    records = records_of(gzip.decompress((LOGS / f"{name}.log.gz").read_bytes()))
+    path = tmp_path / "odd.log"
+    for seed in range(3 if name == "seed_breaks" else 8):
+        source = random.Random(seed)
+        odd = [altered_record(record, source, share) for record in records]
+        if seed % 2:
+            source.shuffle(odd)
+        path.write_bytes(b"".join(b"\n".join(record) + b"\n" for record in odd))
+        report = analyse([str(trace)], compile_log=str(path), use_store=False)
+        as_json.render(report)
+        render(report, width=100, color=False)
+
+
+def test_a_number_that_is_none_is_left_out(tmp_path: Path) -> None:
+    """NaN and numbers beyond any count are not read, and nothing else of their records is lost."""
+    records = records_of(LOOP)
+    (number,) = [n for n, record in enumerate(records) if b'{"compilation_metrics"' in record[0]]
+    prefix, _, header = records[number][0].partition(b"] {")
+    body = json.loads(b"{" + header)
+    body["compilation_metrics"] |= {"guard_count": 2**70, "start_time": float("nan"), "restart_reasons": 7}
+    records[number][0] = prefix + b"] " + json.dumps(body).encode()
+    path = tmp_path / "odd.log"
+    path.write_bytes(b"".join(b"\n".join(record) + b"\n" for record in records))
+    (item,) = read_compile_log(path).compilations
+    assert (item.guards, item.restart_reasons, item.produced_code) == (None, (), False)

@@ -18,7 +18,13 @@ import msgspec
 from kinetoscope.ingest.log_names import name_compilation
 from kinetoscope.ingest.log_records import LogRecord
 from kinetoscope.ingest.log_spans import OpenSpan, SpanTracker, freeze_spans
-from kinetoscope.ingest.log_state import EXTRA_KINDS, IGNORED_KINDS, OpenCompilation, TextKeeper
+from kinetoscope.ingest.log_state import (
+    EXTRA_KINDS,
+    IGNORED_KINDS,
+    OpenCompilation,
+    TextKeeper,
+    is_number,
+)
 from kinetoscope.ingest.log_text import GuardTree, parse_break, parse_guard_failures, parse_guard_tree
 from kinetoscope.ingest.log_types import (
     AotGraph,
@@ -91,8 +97,8 @@ class FileBuilder:
         """Take one record; one whose content is not as expected is counted and otherwise ignored."""
         kind = record.kind
         self.counts[kind] += 1
-        if self.rank is None and isinstance(record.header.get("rank"), int):
-            self.rank = record.header["rank"]
+        if self.rank is None:
+            self.rank = _int(record.header.get("rank"))
         try:
             handler = self._handlers.get(kind)
             if handler is not None:
@@ -121,9 +127,7 @@ class FileBuilder:
         if compile_id is None:
             return None
         state = self._state(compile_id, record.pid, opens=opens)
-        attempt = record.header.get("attempt")
-        if isinstance(attempt, int):
-            state.attempt = max(state.attempt, attempt)
+        state.attempt = max(state.attempt, _int(record.header.get("attempt")) or 0)
         return state
 
     # ---- one handler for each kind of record
@@ -166,7 +170,7 @@ class FileBuilder:
                 file=self._strings.get(e["filename"], "")
                 if isinstance(e["filename"], int)
                 else str(e["filename"]),
-                line=int(e.get("line") or 0),
+                line=_int(e.get("line")) or 0,
                 function=str(e.get("name") or ""),
                 code=str(e["loc"]) if keep and e.get("loc") else None,
             )
@@ -240,7 +244,7 @@ class FileBuilder:
         data = record.payload or b""
         aot_id = _AOT_ID.search(data[:4096])
         backward = aot_id.group(1) == b"backward" if aot_id else b"tangents_1" in data
-        path = record.body.get("file_path") or record.body.get("filename")
+        path = _text(record.body.get("file_path")) or _text(record.body.get("filename"))
         state.pending = replace(graph, backward=backward, file_path=path, code=self.keeper.keep(record))
         state.has_code = True
 
@@ -291,7 +295,7 @@ class FileBuilder:
         seen: dict[str, tuple[int, int]] = {}
         for state in self._all:  # an id that does not rise within its frame: ids started again
             frame, _, tail = state.id.rpartition("/")
-            number = int(tail) if tail.isdigit() else 0
+            number = int(tail) if tail.isdecimal() else 0
             generation, last = seen.get(frame or state.id, (0, -1))
             state.generation = generation + (number <= last)
             seen[frame or state.id] = state.generation, number
@@ -320,7 +324,7 @@ class FileBuilder:
             start_ns=start_ns,
             end_ns=end_ns,
             attempts=state.attempt + 1,
-            restart_reasons=tuple(str(r) for r in m.get("restart_reasons") or ()),
+            restart_reasons=_texts(m.get("restart_reasons")),
             produced_code=bool(guarded) if m and (guarded is not None or m.get("fail_type")) else None,
             fail_type=_text(m.get("fail_type")),
             fail_reason=_text(m.get("fail_reason")),
@@ -350,9 +354,9 @@ def _times(spans: tuple[Span, ...], m: dict[str, Any]) -> tuple[int | None, int 
         if span.name in ("dynamo", "entire_frame_compile") and span.parent is None:
             return span.start_ns, span.end_ns if span.closed else None
     start, end = _int(m.get("start_time_us")), _int(m.get("end_time_us"))
-    if start is None and isinstance(m.get("start_time"), int | float):
+    if start is None and is_number(m.get("start_time")):
         start = int(m["start_time"] * 1e6)
-    if end is None and start is not None and isinstance(m.get("entire_frame_compile_time_s"), int | float):
+    if end is None and start is not None and is_number(m.get("entire_frame_compile_time_s")):
         end = start + int(m["entire_frame_compile_time_s"] * 1e6)
     if start is None and spans:
         return spans[0].start_ns, max(span.end_ns for span in spans)
@@ -374,8 +378,12 @@ def _skip_reason(state: OpenCompilation) -> str | None:
 
 
 def _int(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and is_number(value) else None
 
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(str(each) for each in value) if isinstance(value, list) else ()

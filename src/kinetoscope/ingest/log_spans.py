@@ -25,6 +25,7 @@ class _Event(msgspec.Struct):
 
 
 _DECODER = msgspec.json.Decoder(_Event)
+_LATEST_US = 1 << 53  # of the year 2255; what is later does not fit nanoseconds of 64 bits
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +62,8 @@ class SpanTracker:
     def feed(self, payload: bytes) -> OpenSpan | None:
         """Take one event. Raises ValueError for one that is no event."""
         event = _DECODER.decode(payload)
+        if not 0 <= event.ts < _LATEST_US:
+            raise ValueError(f"{event.ts} is no time of an event")
         now = nanoseconds(event.ts)
         self.last_ns = max(self.last_ns, now)
         own = event.args.get("compile_id") if isinstance(event.args, dict) else None

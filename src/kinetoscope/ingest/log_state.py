@@ -17,7 +17,10 @@ from kinetoscope.ingest.log_types import (
     SourceFrame,
 )
 
-__all__ = ["EXTRA_KINDS", "IGNORED_KINDS", "OpenCompilation", "TextKeeper"]
+__all__ = ["EXTRA_KINDS", "IGNORED_KINDS", "OpenCompilation", "TextKeeper", "is_number"]
+
+# No time, line or count of a log is larger; a damaged one can be, and would not fit the columns of a trace.
+_LARGEST = 1 << 53
 
 IGNORED_KINDS = frozenset(
     [
@@ -68,6 +71,11 @@ EXTRA_KINDS = frozenset(
 )
 
 
+def is_number(value: object) -> bool:
+    """Whether a value of a record is a number that can be counted with: finite, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST < value < _LARGEST
+
+
 class TextKeeper:
     """Keeps payload texts in memory up to a budget, each text once; beyond it only their places."""
 
@@ -93,12 +101,15 @@ class TextKeeper:
         return replace(place, kept=known)
 
     def metrics(self, body: Any) -> dict[str, Any]:
-        """A metrics record with its long texts (configurations that repeat in each) held once."""
+        """A metrics record with its long texts (configurations that repeat in each) held once, without
+        numbers that are none (NaN, infinities, more than any count)."""
         if not isinstance(body, dict):
             return {}
         held = self._strings
         return {
-            k: held.setdefault(v, v) if isinstance(v, str) and len(v) > 256 else v for k, v in body.items()
+            k: held.setdefault(v, v) if isinstance(v, str) and len(v) > 256 else v
+            for k, v in body.items()
+            if isinstance(v, bool) or not isinstance(v, int | float) or is_number(v)
         }
 
 

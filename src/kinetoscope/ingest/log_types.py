@@ -201,7 +201,7 @@ class Compilation:
     def compile_index(self) -> int | None:
         """Which compilation of its frame this is, from 0; None for a bare compiled-autograd id."""
         tail = self.id.rpartition("/")[2]
-        return int(tail) if tail.isdigit() else None
+        return int(tail) if tail.isdecimal() else None
 
     @property
     def hit_limit(self) -> bool:

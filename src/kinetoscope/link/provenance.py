@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -32,6 +32,7 @@ from kinetoscope.link.generated_code import GeneratedKernel, consumer_of, genera
 __all__ = ["GraphCall", "KernelSource", "Provenance", "plain_kernel_name"]
 
 SourceState = Literal["exact", "cached"]
+_Table = Mapping[str, tuple[str, ...]]
 _Sources = tuple[tuple[SourceFrame, ...], SourceState | None]
 _CPP_PREFIX = re.compile(r"^graph_\d+_(?=cpp_)")
 _NOTHING: _Sources = ((), None)
@@ -84,7 +85,7 @@ class Provenance:
         self._log = log
         self._owners = {id(g): item for item in log.compilations for g in item.graphs}
         self._nodes: dict[tuple[str, int], Mapping[str, SourceFrame | None]] = {}
-        self._json: dict[tuple[str, int], Mapping[str, Any]] = {}
+        self._json: dict[tuple[str, int], Mapping[str, _Table]] = {}
         self._kernels: dict[tuple[str, int], Mapping[str, GeneratedKernel]] = {}
         self._moved: dict[int, Mapping[tuple[str, int], SourceFrame | None]] = {}
 
@@ -198,23 +199,16 @@ class Provenance:
         own = {(f.file, f.line) for f in self._comments(graph.post_grad).values() if f is not None}
         frames: dict[SourceFrame, None] = {}
         for handle, stacks in self._stacks(graph).items():
-            if not _same_kernel(handle, label) or not isinstance(stacks, list):
+            if not _same_kernel(handle, label):
                 continue
-            for text in stacks:
-                stack = parse_stack_text(text) if isinstance(text, str) else ()
+            for stack in map(parse_stack_text, stacks):
                 if stack and (not own or (stack[-1].file, stack[-1].line) in own):
                     frames[stack[-1] if graph.code is not None else replace(stack[-1], code=None)] = None
         return tuple(frames)
 
     def _post_nodes(self, graph: FxGraph, label: str) -> tuple[str, ...]:
-        mapping = self._mapping(graph)
-        table = mapping.get("cppCodeToPost", mapping)
-        nodes = [
-            str(node)
-            for handle, names in table.items()
-            if isinstance(names, list) and _same_kernel(handle, label)
-            for node in names
-        ]
+        table = self._table(graph, "cppCodeToPost", old=True)
+        nodes = [node for handle, names in table.items() if _same_kernel(handle, label) for node in names]
         if not nodes:
             plain = label.rpartition(":")[0] or label
             parsed = self._parsed_code(graph).get(plain)
@@ -224,8 +218,7 @@ class Provenance:
     def _from_aot(self, item: Compilation, graph: FxGraph, nodes: Iterable[str]) -> tuple[SourceFrame, ...]:
         """Through this run's AOT graphs: the node itself, else one that comes from the same operation."""
         fresh = self._aot_comments(item, graph.backward)
-        mapping = self._mapping(graph)
-        before, after = mapping.get("postToPre", {}), mapping.get("preToPost", {})
+        before, after = self._table(graph, "postToPre"), self._table(graph, "preToPost")
         frames: dict[SourceFrame, None] = {}
         for node in nodes:
             own = fresh.get(node)
@@ -238,8 +231,8 @@ class Provenance:
     def _from_dynamo(
         self, item: Compilation, graph: FxGraph, nodes: Iterable[str]
     ) -> tuple[SourceFrame, ...]:
-        before = self._mapping(graph).get("postToPre", {})
-        names = [str(p) for node in nodes for p in before.get(node, ())]
+        before = self._table(graph, "postToPre")
+        names = [p for node in nodes for p in before.get(node, ())]
         return self._lines(names, self._comments(item.dynamo_graph))
 
     def _translated(
@@ -259,9 +252,9 @@ class Provenance:
         if item.aot_state == "hit":
             fresh = self._comments(item.dynamo_graph)
             for other in item.graphs:
-                before = self._mapping(other).get("postToPre", {})
+                before = self._table(other, "postToPre")
                 for node, old in self._comments(other.post_grad).items():
-                    news = [fresh.get(str(p)) for p in before.get(node, ())]
+                    news = [fresh.get(p) for p in before.get(node, ())]
                     pairs += [(old, new) for new in news if old is not None and new is not None]
         else:
             fresh = self._aot_comments(item, graph.backward)
@@ -308,23 +301,40 @@ class Provenance:
             self._kernels[place] = generated_kernels(graph.code.text())
         return self._kernels[place]
 
-    def _mapping(self, graph: FxGraph) -> Mapping[str, Any]:
-        return self._object(graph.node_mappings)
+    def _table(self, graph: FxGraph, name: str, *, old: bool = False) -> _Table:
+        """One of the node mappings; ``old``: the record of older versions is that mapping alone."""
+        tables = self._tables(graph.node_mappings)
+        return tables.get(name, tables.get("", {}) if old else {})
 
-    def _stacks(self, graph: FxGraph) -> Mapping[str, Any]:
-        return self._object(graph.kernel_stacks)
+    def _stacks(self, graph: FxGraph) -> _Table:
+        return self._tables(graph.kernel_stacks).get("", {})
 
-    def _object(self, payload: Payload | None) -> Mapping[str, Any]:
+    def _tables(self, payload: Payload | None) -> Mapping[str, _Table]:
+        """A record's own table of texts under ``""``, and those inside it under their names."""
         if payload is None:
             return {}
         place = (payload.path, payload.offset)
         if place not in self._json:
             try:
                 value = msgspec.json.decode(payload.text())
-            except (msgspec.DecodeError, ValueError):
-                value = {}
-            self._json[place] = value if isinstance(value, dict) else {}
+            except (msgspec.DecodeError, ValueError, RecursionError):
+                value = None
+            inner = value if isinstance(value, dict) else {}
+            self._json[place] = {"": _table(value)} | {
+                key: _table(table) for key, table in inner.items() if isinstance(table, dict)
+            }
         return self._json[place]
+
+
+def _table(value: object) -> _Table:
+    """A record's lists of texts; what is of another form is left out."""
+    if not isinstance(value, dict):
+        return {}
+    return {
+        key: tuple(each for each in texts if isinstance(each, str))
+        for key, texts in value.items()
+        if isinstance(texts, list)
+    }
 
 
 def _same_kernel(handle: str, label: str) -> bool:
