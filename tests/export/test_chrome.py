@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import subprocess
 import sys
 import zlib
@@ -364,6 +365,8 @@ def test_the_command_takes_a_window(tmp_path: Path, to: str) -> None:
         ([str(TRACES / "seed_breaks.trace.json.gz"), "-o", "x", "--steps", "90"], "--steps"),
         ([str(TRACES / "seed_breaks.trace.json.gz")], "--output"),
         ([str(TRACES), "-o", "x.json"], "holds"),
+        (["x.json", "-o", "y", "--to", "perfetto"], "--to chrome is JSON, which Perfetto opens"),
+        (["x.json", "-o", "y", "--to", "csv"], "--to csv: there is chrome and parquet"),
         ([str(TRACES / "seed_breaks.trace.json.gz"), "-o", "/dev/null/x", "--to", "parquet"], "cannot write"),
     ],
 )
@@ -381,6 +384,34 @@ def test_the_input_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFix
     path.write_bytes((TRACES / "seed_breaks.trace.json.gz").read_bytes())
     assert main(["export", str(path), "-o", str(path)]) == 2
     assert "overwrite the input" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", [["export"], ["export", "--to", "parquet"], ["report"], ["whatif", "--no-breaks"]]
+)
+@pytest.mark.parametrize("inside", ["trace.json.gz", "compile_log"])
+def test_nothing_of_a_capture_is_written_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str], inside: str
+) -> None:
+    capture = tmp_path / "capture"
+    shutil.copytree(SAMPLE, capture)
+    target = capture / inside
+    if target.is_dir():
+        target = next(iter(target.iterdir()))
+    before = target.read_bytes()
+    assert main([*command, str(capture), "-o", str(target)]) == 2
+    assert "overwrite the input" in capsys.readouterr().err
+    assert target.read_bytes() == before
+    report = capture / "report.json"
+    for _ in range(2):  # what is not read may be replaced
+        assert main(["report", str(capture), "-o", str(report)]) == 0
+
+
+def test_a_rank_from_a_file_s_name_is_kept(tmp_path: Path) -> None:
+    path, out = tmp_path / "rank3.json", tmp_path / "out.json"
+    path.write_text('{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":2}]}')
+    exported(path, out)
+    assert load(out, use_store=False).info.rank == 3
 
 
 def test_a_file_that_has_gone_is_said(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,11 +18,8 @@ if TYPE_CHECKING:
 _PACKED = (".gz", ".gzip")
 
 
-class To(str, Enum):
-    """What is written."""
-
-    chrome = "chrome"
-    parquet = "parquet"
+#: what can be written
+_TO = ("chrome", "parquet")
 
 
 def export(
@@ -38,7 +34,7 @@ def export(
             show_default=False,
         ),
     ],
-    to: Annotated[To, typer.Option("--to", help="What to write.")] = To.chrome,
+    to: Annotated[str, typer.Option("--to", metavar="|".join(_TO), help="What to write.")] = "chrome",
     compile_log: OfLog = None,
     steps: OfSteps = None,
     annotation: OfAnnotation = None,
@@ -55,6 +51,7 @@ def export(
     from kinetoscope.ingest import load_source
     from kinetoscope.ingest.capture_directory import LogShelf, find_inputs
 
+    _refuse_others(to)
     asked = windows.parse(steps, annotation, window)
     output.refuse_own_input(out, [input])
     inputs = find_inputs([input], compile_log)
@@ -64,7 +61,7 @@ def export(
     (item,) = inputs
     with progress.bar() as advance:
         trace = load_source(item.source, progress=advance, use_store=not no_store)
-    if to is To.parquet:
+    if to == "parquet":
         _write_parquet(_part_of(trace, asked), out)
         return 0
     from kinetoscope.export.chrome import chrome, gzipped
@@ -80,6 +77,16 @@ def export(
     pieces = chrome(facts, report, chosen)
     output.write_pieces(gzipped(pieces) if out.lower().endswith(_PACKED) else pieces, out)
     return 0
+
+
+def _refuse_others(to: str) -> None:
+    if to == "perfetto":
+        raise UsageError(
+            "--to perfetto: Perfetto's own binary format is not written; "
+            "--to chrome is JSON, which Perfetto opens"
+        )
+    if to not in _TO:
+        raise UsageError(f"--to {to}: there is {' and '.join(_TO)}")
 
 
 def _part_of(trace: Trace, asked: WindowSpec | None) -> Trace:

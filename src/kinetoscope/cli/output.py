@@ -7,12 +7,12 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
 from kinetoscope.cli.errors import stop_writing
-from kinetoscope.errors import UsageError
+from kinetoscope.errors import KinetoscopeError, UsageError
 
 _WIDTH = 80  # of a file or a pipe
 _WIDEST = 120  # beyond it a table's rows are hard to follow
@@ -83,13 +83,32 @@ def write_pieces(pieces: Iterable[bytes], out: str) -> None:
 
 
 def refuse_own_input(out: str | None, inputs: Sequence[str]) -> None:
-    """A report must not replace the trace it is about."""
+    """A report must not replace the trace it is about, nor anything else that is read with it."""
     if out is None:
         return
-    for path in inputs:
+    for path in (file for given in inputs for file in _files_of(given)):
         with contextlib.suppress(OSError):  # one of them is not there: no harm can be done
             if os.path.samefile(out, path):
                 raise UsageError(f"-o {out} would overwrite the input; give another file")
+
+
+def _files_of(given: str) -> Iterator[str | os.PathLike[str]]:
+    """The files of an input: of a directory the traces and compile logs that are found in it."""
+    if not os.path.isdir(given):
+        yield given
+        return
+    from kinetoscope.ingest.capture_directory import find_inputs
+
+    try:
+        found = find_inputs([given])
+    except KinetoscopeError:
+        return  # reading it will say the same
+    for item in found:
+        if item.source.file is not None:
+            yield item.source.file
+        log = item.log_path
+        if log is not None:
+            yield from log.iterdir() if log.is_dir() else (log,)
 
 
 def _write_file(pieces: Iterable[bytes], path: str) -> None:

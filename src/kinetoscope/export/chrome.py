@@ -71,6 +71,10 @@ def gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def _head(facts: Facts) -> bytes:
     header = {key: value for key, value in facts.trace.info.header.items() if key != "traceEvents"}
+    info = facts.trace.info
+    if info.rank is not None and not isinstance(header.get("distributedInfo"), dict):
+        # it was in the file's name, which an export has not
+        header["distributedInfo"] = {"rank": info.rank}
     header["exportedBy"] = f"kinetoscope {__version__}"
     return json.dumps(header)[:-1].encode() + b',\n"traceEvents": ['
 
