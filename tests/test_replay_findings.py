@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from helpers import Event, call, kernel, links_of, note, op, region, shared_trace, shipped
+import kinetoscope
+from helpers import TRACES, Event, call, kernel, links_of, note, op, region, shared_trace, shipped
 from kinetoscope.findings import Facts, find
-from kinetoscope.link import Links
+from kinetoscope.link import Links, link
 from kinetoscope.schema import Finding
 
 STEPS = 6
@@ -218,3 +219,25 @@ def test_savings_come_before_costs() -> None:
         if finding.severity != "info"
     ]
     assert saved == sorted(saved, key=lambda ns: -(ns or 0))
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ("data_loading", "data-loading"),
+        ("guard_lookup", "guard-overhead"),
+        ("graph_break", "graph-break"),
+        ("allocation", "memory-alloc"),
+        ("synchronisation", "sync"),
+        ("host_device_copy", "host-copy"),
+    ],
+)
+def test_what_keeps_the_device_waiting_is_named_first(program: str, code: str) -> None:
+    # planted in a real program, so that nothing else matters: no general advice stands above it
+    found = find(Facts.of(link(kinetoscope.load(str(TRACES / "planted" / program / "trace.json.gz")))))
+    assert found[0].code == code
+    assert found[0].saving_ns_per_step is not None
+    (general,) = [finding for finding in found if finding.code == "launch-bound"] or [None]
+    if general is not None and general.saving_ns_per_step is None:
+        assert general.severity == "info"
+        assert f"See {code}" in (general.fix or "")

@@ -36,6 +36,15 @@ _PACE = (
 _NOTABLE = 0.1
 #: so many launches a step are worth being counted
 _LAUNCHES = 10
+#: causes that have findings of their own
+_OWN: dict[Cause, FindingCode] = {
+    Cause.GUARD: "guard-overhead",
+    Cause.BREAK: "graph-break",
+    Cause.DATA: "data-loading",
+    Cause.ALLOC: "memory-alloc",
+    Cause.SYNC: "sync",
+    Cause.COPY: "host-copy",
+}
 _OTHERS = {
     Cause.PYTHON: "run less Python in a step: compile a larger part of it",
     Cause.EAGER: "compile the eager operators, or use fewer and larger ones",
@@ -92,6 +101,11 @@ def launch_bound(facts: Facts) -> list[Finding]:
         fix, told = advice, "CUDA graphs would gain nothing measurable here."
     else:
         fix, told = advice, ""
+    spent = {cause: worth.host_ns(cause) + worth.wait_ns(cause) for cause in _OWN}
+    main = max(spent, key=lambda cause: spent[cause])
+    is_told_elsewhere = not pays and (spent[main] > cost / 2 or len(facts.links.launches.graph_rows) > 0)
+    if not pays and spent[main] > cost / 2:
+        fix = f"See {_OWN[main]}: that is most of what the device waits for."
     return [
         worth.finding(
             "launch-bound",
@@ -105,8 +119,7 @@ def launch_bound(facts: Facts) -> list[Finding]:
             cost_ns=cost,
             saving=graphs.saving if pays and graphs is not None else None,
             rows=single if len(single) else calls.call_rows,
-            # what is in the way has findings of its own then
-            severity="info" if not pays and len(facts.links.launches.graph_rows) else None,
+            severity="info" if is_told_elsewhere else None,
         )
     ]
 
@@ -160,7 +173,7 @@ def _host_cause(
     if spent < LITTLE * worth.before.step_ns:
         return []
     rows = worth.rows(cause)
-    title = f"{what[0].upper()}{what[1:]} take"
+    title = f"{what[0].upper()}{what[1:]} {'take' if what.endswith('s') else 'takes'}"
     return _finding(worth, code, title, spent, worth.predict(change), rows, fix)
 
 
