@@ -63,16 +63,16 @@ def correct(model: Model, unprofiled_ns: int | None) -> tuple[Corrected, ...]:
     the others are supposed corrections, for a range of answers.
     """
     clean = without_profiler(model)
+    events = _events_by_segment(clean)
     if unprofiled_ns is None:
-        scales = (1.0, USUAL_SCALE, LEAST_SCALE)
         bound = _is_device_bound(clean, run(clean).step_ns)
-        return tuple(Corrected(clean.scaled(host=scale), scale, bound) for scale in scales)
+        supposed = (clean, *(_bounded(clean, events, scale) for scale in (USUAL_SCALE, LEAST_SCALE)))
+        return tuple(Corrected(one, _host_scale(clean, one), bound) for one in supposed)
     if _is_device_bound(clean, unprofiled_ns):
         return tuple(
             Corrected(_device_fitted(clean.scaled(host=scale), unprofiled_ns), scale, True)
             for scale in (USUAL_SCALE, LEAST_SCALE, MOST_SCALE)
         )
-    events = _events_by_segment(clean)
     found = [
         Corrected(_device_fitted(one, unprofiled_ns), _host_scale(clean, one), False)
         for one in (

@@ -223,7 +223,7 @@ _KNOWN = (
 )
 _UNKNOWN = (
     "no step without a profiler is known: times are profiled, and the range covers hosts that are 1 to 2.2"
-    " times as fast without it",
+    " times as fast without it where events were recorded",
 )
 
 CUDA_GRAPHS = Change(
