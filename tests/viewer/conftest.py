@@ -19,6 +19,10 @@ from typing import Any
 
 import pytest
 
+from kinetoscope.ingest import load
+from kinetoscope.ingest.capture_directory import LogShelf, find_inputs
+from kinetoscope.link import Links, link
+from kinetoscope.viewer.session import Session
 from viewer.driving import TimelinePage
 
 ROOT = Path(__file__).parents[2]
@@ -184,5 +188,34 @@ def timeline(open_page: Open) -> Callable[..., TimelinePage]:
 
     def of(trace: str | Path, place: str = "timeline", **options: Any) -> TimelinePage:
         return TimelinePage(open_page(trace, place, **options))
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def opened() -> Callable[[str], Session]:
+    """A capture, read and analysed, without a server."""
+    found: dict[str, Session] = {}
+
+    def of(name: str) -> Session:
+        if name not in found:
+            path = TRACES / f"{name}.trace.json.gz"
+            found[name] = Session(find_inputs([str(path)])[0], LogShelf())
+            found[name].run()
+            assert found[name].status()["state"] == "ready", found[name].status()
+        return found[name]
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def links() -> Callable[[str], Links]:
+    """What belongs together in a capture."""
+    found: dict[str, Links] = {}
+
+    def of(name: str) -> Links:
+        if name not in found:
+            found[name] = link(load(str(TRACES / f"{name}.trace.json.gz")))
+        return found[name]
 
     return of

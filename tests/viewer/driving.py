@@ -5,6 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
+
+from kinetoscope.link import Links
+
 
 def until(page: Any, expression: str, arg: Any = None, seconds: float = 8.0) -> Any:
     """Ask a page until an expression holds; its own policy forbids it to evaluate texts by itself."""
@@ -21,6 +25,12 @@ def until(page: Any, expression: str, arg: Any = None, seconds: float = 8.0) -> 
         if time.monotonic() > deadline:
             raise AssertionError(f"never true: {expression} ({arg})")
         time.sleep(0.02)
+
+
+def rows_named(links: Links, name: str) -> list[int]:
+    """Rows of the slices of a name, in the trace's order."""
+    number = links.trace.names.index[name]
+    return [int(row) for row in np.flatnonzero(links.trace.columns.name == number)]
 
 
 SELECTED = "(row) => kinetoscope.selection.row === row"

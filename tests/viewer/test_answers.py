@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,111 +17,9 @@ from kinetoscope.viewer import api, area, compile_page, flows, story
 from kinetoscope.viewer.analysis import Analysis
 from kinetoscope.viewer.api import about, overlaid
 from kinetoscope.viewer.meaning import MEANINGS, NUMBER
-from kinetoscope.viewer.query import LIMIT
 from kinetoscope.viewer.session import NotReadyError, Session
 from kinetoscope.window import WindowSpec
-
-TRACES = Path(__file__).parents[1] / "traces"
-SAMPLE = Path(__file__).parents[2] / "samples" / "graph_breaks"
-CAPTURES = ("seed_breaks", "gpt_decode", "user_triton")
-Open = Callable[[str], Session]
-
-
-@pytest.fixture(scope="module")
-def opened() -> Open:
-    found: dict[str, Session] = {}
-
-    def of(name: str) -> Session:
-        if name not in found:
-            path = TRACES / f"{name}.trace.json.gz"
-            found[name] = Session(find_inputs([str(path)])[0], LogShelf())
-            found[name].run()
-            assert found[name].status()["state"] == "ready", found[name].status()
-        return found[name]
-
-    return of
-
-
-def written(tmp_path: Path, *events: dict[str, Any]) -> Session:
-    path = tmp_path / "small.json"
-    path.write_text(json.dumps({"traceEvents": list(events)}))
-    session = Session(find_inputs([str(path)])[0], LogShelf())
-    session.run()
-    return session
-
-
-def event(
-    name: str, start: float, dur: float, cat: str = "cpu_op", tid: int = 1, **args: Any
-) -> dict[str, Any]:
-    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": start, "dur": dur, "args": args}
-
-
-def decoded(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-    (length,) = struct.unpack_from("<I", data)
-    header = json.loads(data[4 : 4 + length])
-    at, n = 4 + length, header["pieces"]
-    columns = {}
-    for name, dtype in (
-        ("x0", "<f4"),
-        ("x1", "<f4"),
-        ("count", "<u4"),
-        ("row", "<u4"),
-        ("name", "<u4"),
-        ("busy", "u1"),
-        ("meaning", "u1"),
-        ("hit", "u1"),
-    ):
-        columns[name] = np.frombuffer(data, dtype, n, at)
-        at += -(-n * np.dtype(dtype).itemsize // 4) * 4
-    assert at == len(data)
-    return header, columns
-
-
-@pytest.mark.parametrize("name", CAPTURES)
-def test_a_viewport_holds_every_visible_slice(opened: Open, name: str) -> None:
-    session = opened(name)
-    timeline, c = session.timeline, session.timeline.trace.columns
-    low, high = timeline.extent_ns
-    random = np.random.default_rng(5)
-    for _ in range(30):
-        width = (high - low) * 10 ** random.uniform(-4, 0)
-        begin = low + random.uniform(0, 1) * (high - low - width)
-        pixel = width / 1000
-        given = {"begin": begin, "end": begin + width, "pixel": pixel, "lanes": "0-9999"}
-        header, columns = decoded(api.tiles(session, {key: str(value) for key, value in given.items()}))
-        assert sum(count for _, count in header["lanes"]) == header["pieces"]
-        inside = c.is_valid & (c.category != Category.TRACE)
-        inside &= (c.start_ns < begin + width) & (c.end_ns > begin) & (c.dur_ns >= pixel)
-        lanes = np.repeat([lane for lane, _ in header["lanes"]], [count for _, count in header["lanes"]])
-        own = lanes < len(timeline.lanes)
-        alone = columns["row"][own & (columns["count"] == 1)]
-        assert set(np.flatnonzero(inside).tolist()) <= set(alone.tolist())
-        drawn = np.flatnonzero(own & (columns["count"] == 1))
-        exact = (c.start_ns[columns["row"][drawn]] - begin) / pixel
-        near = np.abs(exact) < 2000
-        assert columns["x0"][drawn][near] == pytest.approx(exact[near], abs=2e-3)
-        wide = drawn[columns["x1"][drawn] - columns["x0"][drawn] > 14]
-        assert {str(n) for n in columns["name"][wide]} <= set(header["names"])
-
-
-@pytest.mark.parametrize("name", CAPTURES)
-def test_search_counts_every_event(opened: Open, name: str) -> None:
-    session = opened(name)
-    trace = session.timeline.trace
-    names = [trace.name_of(row) for row in session.timeline.lanes.row.tolist()]
-    low, high = session.timeline.extent_ns
-    for text in ("aten::", "TRITON", "k", "("):
-        found = session.searches.summary(text, low, high, 50)
-        assert found["count"] == sum(text.lower() in each.lower() for each in names)
-        assert sum(found["strip"]) == found["count"]
-        seen, row = [], None
-        for _ in range(min(found["count"], 40)):
-            hit = session.searches.step(text, low, row, forward=True)
-            assert hit is not None
-            row = hit["row"]
-            seen.append(int(trace.columns.start_ns[row]))
-        assert seen == sorted(seen)
-    assert session.searches.step("no such name", 0, None, forward=True) is None
+from viewer.sessions import CAPTURES, TRACES, Open, decoded, event, written
 
 
 @pytest.mark.parametrize("name", CAPTURES)
@@ -210,107 +105,6 @@ def test_meanings_follow_the_report(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_the_kernel_table_sums_to_the_report(opened: Open, name: str) -> None:
-    analysis = opened(name).analysis
-    kernels = analysis.report.kernels
-    assert kernels is not None
-    rows = analysis.kernels["rows"]
-    memory = [row for row in rows if row["origin"] == "memory copies and fills"]
-    assert sum(row["count"] for row in rows) - sum(row["count"] for row in memory) == kernels.count
-    assert sum(row["total_ns"] for row in rows) - sum(row["total_ns"] for row in memory) == kernels.total_ns
-    for row in rows:
-        assert sum(row["bins"]) == row["count"]
-        assert row["min_ns"] <= row["mean_ns"] <= row["max_ns"]
-        assert analysis.links.trace.name_of(row["row"]) == row["name"]
-        assert int(analysis.links.trace.columns.dur_ns[row["row"]]) == row["max_ns"]
-
-
-def test_every_generated_kernel_has_its_lines_and_its_regions() -> None:
-    session = Session(find_inputs([str(SAMPLE)])[0], LogShelf())
-    session.run()
-    analysis = session.analysis
-    c, work, calls = analysis.links.trace.columns, analysis.work, analysis.links.regions.calls
-    seen = 0
-    for entry in analysis.kernels["rows"]:
-        if entry["origin"] != "Inductor Triton":
-            continue
-        seen += 1
-        runs = [at for at, row in enumerate(work.rows) if analysis.links.trace.name_of(row) == entry["name"]]
-        lines = {
-            f"{line['file']}:{line['line']}"
-            for at in runs
-            for line in (api.kernel(session, {"row": str(work.rows[at])})["place"] or {"source": []})[
-                "source"
-            ]
-        }
-        assert {line["where"] for line in entry["source"]} == lines != set()
-        regions = Counter(calls.label[work.region_call[at]] for at in runs if work.region_call[at] >= 0)
-        assert entry["regions"] == len(regions)
-        most = max(regions.values(), default=0)
-        assert entry["region"] in {calls.labels[n] for n, count in regions.items() if count == most} | (
-            set() if regions else {None}
-        )
-        assert entry["op"] != entry["name"]
-    assert seen == 4
-    assert c.is_device.any()
-
-
-def test_a_window_is_what_the_tables_are_of() -> None:
-    asked = WindowSpec(steps=(1, 1))
-    session = Session(find_inputs([str(TRACES / "seed_breaks.trace.json.gz")])[0], LogShelf(), asked)
-    session.run()
-    analysis = session.analysis
-    step = analysis.links.steps
-    c, launches = analysis.links.trace.columns, analysis.links.launches
-    launched = c.start_ns[launches.launch_row]
-    inside = (launched >= step.start_ns[1]) & (launched < step.end_ns[1])
-    kernels = launches.device_rows[inside & (c.category[launches.device_rows] == Category.KERNEL)]
-    assert analysis.kernels["in_window"] is True
-    assert sum(row["count"] for row in analysis.kernels["rows"]) == len(kernels) < len(launches.device_rows)
-    assert analysis.kernels["total_ns"] == int(c.dur_ns[kernels].sum())
-    assert {row["row"] for row in analysis.kernels["rows"]} <= set(kernels.tolist())
-    assert len(analysis.facts.work.rows) == len(launches.device_rows)
-
-
-def test_a_search_by_field_finds_the_work_that_is_meant(opened: Open) -> None:
-    session = opened("seed_breaks")
-    analysis, trace = session.analysis, session.timeline.trace
-    c, report = trace.columns, analysis.report
-
-    def rows(text: str) -> set[int]:
-        return set(session.searches.hits(text).rows.tolist())
-
-    assert report.kernels is not None
-    for each in report.kernels.by_origin:
-        assert len(rows(f"origin:{each.origin}")) == each.count
-    for kind in report.kernels.by_kind:
-        assert len(rows(f"KIND: {kind.kind}")) == kind.count
-    assert rows("category:kernel") == set(np.flatnonzero(c.category == Category.KERNEL).tolist())
-    mm = rows("op:aten::mm")
-    assert mm
-    assert all(analysis.work.is_kernel[analysis.work.rows == row].all() for row in mm)
-    inner = next(region for region in report.regions if region.id == "3/0")
-    found = rows("region:3/0")
-    assert sum(trace.name_of(row) == "Torch-Compiled Region: 3/0" for row in found) == inner.calls
-    assert sum(int(c.dur_ns[row]) for row in found if c.is_device[row]) == inner.device_ns
-    # a colon does not make a field of a name
-    assert rows("aten::mm") == {row for row in range(len(c)) if "aten::mm" in trace.name_of(row)}
-    assert rows("origin:") == set()
-    assert rows("region:nothing") == set()
-
-
-@pytest.mark.parametrize("name", CAPTURES)
-def test_the_bars_sum_to_a_step(opened: Open, name: str) -> None:
-    session = opened(name)
-    found = story.bars(session.timeline, session.analysis)
-    for bar in found["bars"]:
-        assert sum(part["share"] for part in bar["parts"]) == pytest.approx(1, abs=1e-6)
-        assert sum(part["ns"] for part in bar["parts"]) == pytest.approx(
-            bar["total_ns"], abs=len(bar["parts"])
-        )
-
-
-@pytest.mark.parametrize("name", CAPTURES)
 def test_idle_lanes_are_the_holes_between_device_events(opened: Open, name: str) -> None:
     analysis = opened(name).analysis
     idle = analysis.idle
@@ -344,72 +138,6 @@ def test_details_of_every_slice(opened: Open) -> None:
             assert found["launch"]["row"] == session.analysis.links.launches.launch_of_row[row]
             assert found["queue_ns"] == found["start_ns"] - found["launch"]["start_ns"]
         json.dumps(found)
-
-
-def test_a_kernel_has_its_next_command(opened: Open) -> None:
-    session = opened("seed_breaks")
-    trace = session.timeline.trace
-    kernels = np.flatnonzero(trace.columns.category == Category.KERNEL)
-    found = api.kernel(session, {"row": str(kernels[4])})
-    assert found["place"] is None  # no compile log was given
-    assert found["commands"][0].command.startswith("ncu ")
-    with pytest.raises(UsageError, match="no kernel"):
-        api.kernel(session, {"row": "0"})
-
-
-def test_a_compile_log_tells_source_and_code() -> None:
-    session = Session(find_inputs([str(SAMPLE)])[0], LogShelf())
-    session.run()
-    work = session.analysis.work
-    told = 0
-    for row in work.rows.tolist():
-        place = api.kernel(session, {"row": str(row)})["place"]
-        if place is None:
-            continue
-        told += 1
-        assert place["code"]
-        assert all(line["file"] and line["line"] for line in place["source"])
-    assert told > 0
-    assert any(mark["why"] for mark in overlaid(session, {})["breaks"])
-
-
-def test_sql_reads_and_cannot_write(opened: Open) -> None:
-    session = opened("seed_breaks")
-    database = session.analysis.database
-    c = session.timeline.trace.columns
-    found = database.run("SELECT category, count(*), sum(dur_ns) FROM slices GROUP BY ALL")
-    kernels = c.category == Category.KERNEL
-    assert ["kernel", int(kernels.sum()), str(c.dur_ns[kernels].sum())] in [
-        [row[0], row[1], str(row[2])] for row in found["rows"]
-    ]
-    launched = database.run(
-        "SELECT count(*) FROM slices k JOIN slices l ON l.row = k.launch WHERE k.category = 'kernel'"
-    )
-    assert launched["rows"] == [[174]]
-    assert (
-        database.run("SELECT count(correlation), min(depth) FROM slices")["rows"][0][0]
-        == (c.correlation != NONE).sum()
-    )
-    assert len(database.run("SELECT * FROM range(20000)")["rows"]) == LIMIT
-    for sql in (
-        "CREATE TABLE x AS SELECT 1",
-        "COPY tracks TO 'x.csv'",
-        "INSTALL httpfs",
-        "ATTACH 'x.db'",
-        "SET memory_limit = '9GB'",
-        "EXPLAIN ANALYZE DROP VIEW slices",
-        "WITH x AS (SELECT 1) INSERT INTO tracks SELECT * FROM x",
-        "SELECT * FROM read_csv('/etc/passwd')",
-        "SELECT * FROM '/etc/passwd'",
-        "SELECT * FROM c",
-        "SELECT 1; DROP VIEW slices",
-        "",
-    ):
-        with pytest.raises(UsageError):
-            database.run(sql)
-    with pytest.raises(UsageError, match="stopped after"):
-        database.run("SELECT count(*) FROM range(10000000) a, range(1000000) b", seconds=0.3)
-    assert database.run("SELECT 1")["rows"] == [[1]]
 
 
 def test_an_idle_gap_and_a_name_are_found(opened: Open) -> None:
@@ -476,7 +204,6 @@ def test_evidence_is_located(opened: Open) -> None:
 
 
 def test_the_report_of_a_window_keeps_the_whole_picture() -> None:
-    from kinetoscope.window import WindowSpec
 
     trace = load(str(TRACES / "seed_breaks.trace.json.gz"))
     analysis = Analysis.of(trace, window=WindowSpec(steps=(1, 1)))

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kinetoscope.ingest import load
-from kinetoscope.link import Links, link
+from kinetoscope.link import Links
 from kinetoscope.trace import Category
-from viewer.conftest import TRACES
-from viewer.driving import SELECTED, TimelinePage, until
+from viewer.driving import SELECTED, TimelinePage, rows_named, until
 
 Timeline = Callable[..., TimelinePage]
-
-
-@pytest.fixture(scope="module")
-def links() -> Callable[[str], Links]:
-    found: dict[str, Links] = {}
-
-    def of(name: str) -> Links:
-        if name not in found:
-            found[name] = link(load(str(TRACES / f"{name}.trace.json.gz")))
-        return found[name]
-
-    return of
-
-
-def rows_named(links: Links, name: str) -> list[int]:
-    number = links.trace.names.index[name]
-    return [int(row) for row in np.flatnonzero(links.trace.columns.name == number)]
 
 
 def span(page: TimelinePage) -> float:
@@ -179,74 +158,6 @@ def test_next_and_previous_event(timeline: Timeline, links: Callable[[str], Link
     until(page.page, SELECTED, int(kernels[5]))
 
 
-@pytest.mark.parametrize("number", [0, 17, 80, 173])
-def test_a_kernel_leads_to_its_launch_and_back(
-    timeline: Timeline, links: Callable[[str], Links], number: int
-) -> None:
-    page = timeline("seed_breaks")
-    launches = links("seed_breaks").launches
-    kernel, launch = int(launches.device_rows[number]), int(launches.launch_row[number])
-    page.click(kernel)
-    assert page.arrows == [{"kind": 0, "source": launch, "target": kernel, "strong": True}]
-    name = links("seed_breaks").trace.name_of(launch)
-    assert name in ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx")
-    assert f"Launched by\n{name}" in page.details
-    page.press("[")
-    until(page.page, SELECTED, launch)
-    page.press("]")
-    until(page.page, SELECTED, kernel)
-    page.page.click(f".details button.link:has-text('{name}')")
-    until(page.page, SELECTED, launch)
-
-
-def test_a_replayed_kernel_leads_to_its_one_graph_launch(
-    timeline: Timeline, links: Callable[[str], Links]
-) -> None:
-    page = timeline("gpt_decode")
-    launches = links("gpt_decode").launches
-    replayed = np.flatnonzero(launches.in_graph_replay)
-    number = int(replayed[len(replayed) // 2])
-    kernel, launch = int(launches.device_rows[number]), int(launches.launch_row[number])
-    page.click(kernel)
-    assert links("gpt_decode").trace.name_of(launch) == "cudaGraphLaunch"
-    assert page.arrows == [{"kind": 0, "source": launch, "target": kernel, "strong": True}]
-    assert "cudaGraphLaunch" in page.details
-    assert "a CUDA-graph replay" in page.details
-    page.press("[")
-    until(page.page, SELECTED, launch)
-    members = [int(row) for row in launches.device_rows[launches.launch_row == launch]]
-    assert [arrow["target"] for arrow in page.arrows] == members
-    assert f"{len(members):,} device events" in page.details
-
-
-def test_a_compiled_function_leads_to_its_backward(timeline: Timeline, links: Callable[[str], Links]) -> None:
-    page = timeline("seed_breaks")
-    pairs, regions = links("seed_breaks").pairs, links("seed_breaks").regions
-    for number in (0, 5, 11):
-        forward = int(regions.forwards.rows[pairs.forward[number]])
-        backward = int(regions.backwards.rows[pairs.backward[number]])
-        page.click(forward)
-        assert {"kind": 1, "source": forward, "target": backward, "strong": True} in page.arrows
-        assert "Backward\nCompiledFunctionBackward" in page.details
-        page.press("]")
-        until(page.page, SELECTED, backward)
-        assert "Forward\nCompiledFunction" in page.details
-
-
-def test_all_arrows_by_switch_and_key(timeline: Timeline, links: Callable[[str], Links]) -> None:
-    page = timeline("seed_breaks")
-    assert page.arrows == []
-    page.page.click("button:has-text('All arrows')")
-    until(page.page, "kinetoscope.arrows().length > 0")
-    launched = {(arrow["source"], arrow["target"]) for arrow in page.arrows if arrow["kind"] == 0}
-    launches = links("seed_breaks").launches
-    linked = launches.is_linked
-    expected = zip(launches.launch_row[linked].tolist(), launches.device_rows[linked].tolist(), strict=True)
-    assert launched == set(expected)
-    page.press("l")
-    until(page.page, "kinetoscope.arrows().length === 0")
-
-
 def test_search_counts_shows_and_steps(timeline: Timeline, links: Callable[[str], Links]) -> None:
     page = timeline("seed_breaks")
     page.press("/")
@@ -329,64 +240,6 @@ def test_mark_deselect_and_help(timeline: Timeline, links: Callable[[str], Links
     assert not page.page.is_visible("dialog[open]")
 
 
-def names_of(page: TimelinePage) -> list[str]:
-    found: list[str] = page.page.eval_on_selector_all(
-        ".names .track .label",
-        """(all) => all.map((one) => [one.getBoundingClientRect().top, one.textContent])
-            .sort((a, b) => a[0] - b[0]).map((pair) => pair[1])""",
-    )
-    return found
-
-
-def menu(page: TimelinePage, track: str, entry: str) -> None:
-    page.page.click(f"button[aria-label='Track menu: {track}']")
-    page.page.click(f".track-menu button:has-text('{entry}')")
-
-
-def test_pin_hide_reorder_and_filter_tracks(timeline: Timeline) -> None:
-    page = timeline("seed_breaks")
-    before = names_of(page)
-    assert before[0].startswith("thread 717")
-    assert before.index("stream 7") > before.index("thread 760 (python3)")
-    menu(page, "stream 7", "Pin to the top")
-    assert names_of(page)[0] == "▲ stream 7"
-    assert "pins=0%2F7%2Fdevice" in page.page.url
-    page.page.evaluate("kinetoscope.scroll.scrollTop = 120")
-    assert page.page.evaluate("kinetoscope.rows.laneY(kinetoscope.rows.shown[0].lanes[0], 120)") == 0
-    menu(page, "stream 7", "Unpin")
-    assert names_of(page) == before
-    menu(page, "thread 760 (python3)", "Move up")
-    assert names_of(page)[:2] == [before[1], before[0]]
-    menu(page, "thread 760 (python3)", "Move down")
-    menu(page, "thread 760 (python3)", "Hide")
-    assert before[1] not in names_of(page)
-    page.page.click("button:has-text('Show 1 hidden')")
-    assert names_of(page) == before
-    page.page.fill("input[aria-label='Filter tracks by name']", "stream")
-    assert [name for name in names_of(page) if "stream" in name] == names_of(page)
-    page.page.fill("input[aria-label='Filter tracks by name']", "")
-    page.page.click("button[aria-label='Fold thread 717 (python3)']")
-    assert (
-        page.page.get_attribute("button[aria-label='Unfold thread 717 (python3)']", "aria-expanded")
-        == "false"
-    )
-
-
-def test_a_link_shows_the_same(timeline: Timeline, links: Callable[[str], Links]) -> None:
-    page = timeline("seed_breaks")
-    menu(page, "stream 7", "Pin to the top")
-    row = rows_named(links("seed_breaks"), "aten::mm")[3]
-    page.click(row)
-    page.press("m")
-    page.page.wait_for_timeout(300)
-    window, address = page.window, page.page.url
-    again = timeline("seed_breaks", address.split("#/", 1)[1])
-    until(again.page, SELECTED, row)
-    assert again.window == pytest.approx(window, abs=1)
-    assert again.page.evaluate("kinetoscope.marks().length") == 1
-    assert names_of(again)[0] == "▲ stream 7"
-
-
 def test_an_area_is_in_the_address(timeline: Timeline) -> None:
     page = timeline("seed_breaks")
     box = page.box
@@ -448,77 +301,6 @@ def test_args_are_decoded_on_demand(timeline: Timeline, links: Callable[[str], L
         assert name in shown
         if isinstance(value, int):
             assert str(value) in shown
-
-
-def test_overlays_can_be_switched_off(timeline: Timeline) -> None:
-    page = timeline("seed_breaks")
-    assert any(name == "idle, by cause" for name in names_of(page))
-    page.page.click("button:has-text('Idle')")
-    until(page.page, "!kinetoscope.rows.shown.some((row) => row.kind === 'idle')")
-    page.page.click("button:has-text('Counters')")
-    until(page.page, "!kinetoscope.rows.shown.some((row) => row.kind === 'counter')")
-    for name in ("Steps", "Breaks, phases"):
-        page.page.click(f"button:has-text('{name}')")
-        assert page.page.get_attribute(f"button:has-text('{name}')", "aria-pressed") == "false"
-
-
-def test_borders_move_by_key(timeline: Timeline) -> None:
-    page = timeline("seed_breaks")
-    wide = page.box["width"]
-    page.page.focus("[aria-label='Width of the track names']")
-    page.press("ArrowRight")
-    assert page.box["width"] == pytest.approx(wide - 16)
-    tall = page.box["height"]
-    page.page.focus("[aria-label='Height of the details']")
-    page.press("ArrowUp")
-    until(
-        page.page,
-        "(tall) => document.querySelector('.body > canvas').getBoundingClientRect().height === tall - 16",
-        arg=tall,
-    )
-
-
-def test_two_hundred_tracks(timeline: Timeline, tmp_path: Path) -> None:
-    events = [
-        {
-            "ph": "X",
-            "cat": "cpu_op",
-            "name": f"op{n}",
-            "pid": 1,
-            "tid": n % 200 + 1,
-            "ts": n // 200 * 30,
-            "dur": 20,
-        }
-        for n in range(4000)
-    ]
-    path = tmp_path / "many.json"
-    path.write_text(json.dumps({"traceEvents": events}))
-    page = timeline(path)
-    assert len([name for name in names_of(page) if name.startswith("thread")]) == 200
-    page.page.evaluate("kinetoscope.scroll.scrollTop = 1e6")
-    page.settle()
-    page.click(3999)
-    assert "op3999" in page.details
-    page.page.fill("input[aria-label='Filter tracks by name']", "thread 17")
-    assert len([name for name in names_of(page) if name.startswith("thread")]) == 11
-
-
-def test_only_the_strip_that_was_dragged_over_counts(timeline: Timeline, tmp_path: Path) -> None:
-    def event(name: str, cat: str, start: int, dur: int) -> dict[str, Any]:
-        return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": start, "dur": dur}
-
-    events = [event("an op", "cpu_op", 10, 50), event("f.py(1): f", "python_function", 0, 100)]
-    path = tmp_path / "stack.json"
-    path.write_text(json.dumps({"traceEvents": events}))
-    page = timeline(path)
-    box = page.box
-    y = page.page.evaluate("kinetoscope.rows.y(kinetoscope.rows.shown[1], 0)")
-    page.page.mouse.move(box["x"] + 9, box["y"] + y + 4)
-    page.page.mouse.down()
-    page.page.mouse.move(box["x"] + box["width"] - 4, box["y"] + y + 10, steps=3)
-    page.page.mouse.up()
-    page.page.wait_for_selector(".details tbody tr")
-    assert page.page.locator(".details tbody td.name").all_inner_texts() == ["an op"]
 
 
 def test_from_event_to_event_without_a_mouse(timeline: Timeline, links: Callable[[str], Links]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 #: rows of an answer
 LIMIT = 10_000
+#: and their size, so that the page can hold them
+_ANSWER_CHARS = 32 << 20
+_AT_ONCE = 64
 _SECONDS = 30.0
 _MEMORY = "1GB"
 _NONE = "(-9223372036854775807 - 1)"
@@ -70,10 +74,11 @@ TABLES: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
 
 
 class Database:
-    """The tables of one trace."""
+    """The tables of one trace. Queries can run at the same time, each is stopped by itself."""
 
     def __init__(self, trace: Trace, launch_of_row: Any) -> None:
         self._lock = Lock()
+        self._running: dict[str, Any] = {}
         self._connection = duckdb.connect(":memory:", config={"memory_limit": _MEMORY, "threads": "2"})
         _fill(self._connection, trace, launch_of_row)
         for setting in (
@@ -84,39 +89,66 @@ class Database:
         ):
             self._connection.execute(setting)
 
-    def run(self, sql: str, seconds: float = _SECONDS) -> dict[str, Any]:
-        """Columns and rows of one SELECT.
+    def run(self, sql: str, seconds: float = _SECONDS, name: str = "") -> dict[str, Any]:
+        """Columns and rows of one SELECT; `stop` ends it by its ``name``.
 
         Raises:
-            UsageError: it is no SELECT, DuckDB refuses it, or it takes too long.
+            UsageError: it is no SELECT, DuckDB refuses it, its answer is too large, or it was stopped, by
+                `stop` or because it took too long.
         """
         with self._lock:
-            timer = Timer(seconds, self._connection.interrupt)
-            timer.daemon = True
-            timer.start()
-            try:
-                statements = duckdb.extract_statements(sql)
-                if len(statements) != 1:
-                    raise UsageError("one statement at a time" if statements else "there is no statement")
-                # EXPLAIN ANALYZE would run whatever stands behind it
-                if statements[0].type != duckdb.StatementType.SELECT:
-                    raise UsageError("only SELECT: nothing here can be changed")
-                answer = self._connection.execute(statements[0])
-                columns = [column[0] for column in answer.description or ()]
-                types = [str(column[1]) for column in answer.description or ()]
-                rows = answer.fetchmany(LIMIT + 1)
-            except duckdb.InterruptException:
-                raise UsageError(f"stopped after {seconds:.0f} s: ask for less, or add a LIMIT") from None
-            except duckdb.Error as error:
-                raise UsageError(str(error)) from None
-            finally:
-                timer.cancel()
-        return {
-            "columns": columns,
-            "types": types,
-            "rows": [[_plain(value) for value in row] for row in rows[:LIMIT]],
-            "more": len(rows) > LIMIT,
-        }
+            cursor = self._connection.cursor()
+            self._running[name] = cursor
+        began = time.monotonic()
+        timer = Timer(seconds, cursor.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            statements = duckdb.extract_statements(sql)
+            if len(statements) != 1:
+                raise UsageError("one statement at a time" if statements else "there is no statement")
+            # EXPLAIN ANALYZE would run whatever stands behind it
+            if statements[0].type != duckdb.StatementType.SELECT:
+                raise UsageError("only SELECT: nothing here can be changed")
+            answer = cursor.execute(statements[0])
+            columns = [column[0] for column in answer.description or ()]
+            types = [str(column[1]) for column in answer.description or ()]
+            rows, more = _fetched(answer)
+        except duckdb.InterruptException:
+            if time.monotonic() - began < seconds:
+                raise UsageError("stopped") from None
+            raise UsageError(f"stopped after {seconds:.0f} s: ask for less, or add a LIMIT") from None
+        except duckdb.Error as error:
+            raise UsageError(str(error)) from None
+        finally:
+            timer.cancel()
+            with self._lock:
+                if self._running.get(name) is cursor:
+                    del self._running[name]
+            cursor.close()
+        return {"columns": columns, "types": types, "rows": rows, "more": more}
+
+    def stop(self, name: str) -> None:
+        """End the query of this name, if it is running."""
+        with self._lock:
+            cursor = self._running.get(name)
+            if cursor is not None:
+                cursor.interrupt()
+
+
+def _fetched(answer: Any) -> tuple[list[list[Any]], bool]:
+    """The first `LIMIT` rows, and whether there are more."""
+    rows: list[list[Any]] = []
+    size = 0
+    while len(rows) <= LIMIT and (some := answer.fetchmany(_AT_ONCE)):
+        for row in some:
+            rows.append([_plain(value) for value in row])
+            size += sum(len(value) for value in rows[-1] if isinstance(value, str))
+        if size > _ANSWER_CHARS:
+            raise UsageError(
+                f"the answer is larger than {_ANSWER_CHARS >> 20} MB: ask for fewer rows or shorter texts"
+            )
+    return rows[:LIMIT], len(rows) > LIMIT
 
 
 def _plain(value: Any) -> Any:

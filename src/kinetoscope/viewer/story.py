@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from kinetoscope.viewer import tracks
 from kinetoscope.viewer.area import statistics
 from kinetoscope.viewer.meaning import MEANINGS, NUMBER
 from kinetoscope.viewer.timeline import Timeline
+from kinetoscope.viewer.typical import typical
 
 if TYPE_CHECKING:
     from kinetoscope.viewer.analysis import Analysis
 
 _HOST_BOUND, _DEVICE_BOUND = 0.5, 0.9
 _COMPILING = 0.3
+_FAR_LONGER = 3
 _CHIEFLY = 0.4
 #: causes of idle time that get a part of their own
 _CAUSES = 8
@@ -28,30 +31,48 @@ _THREADS = 2
 
 
 def overview(timeline: Timeline, analysis: Analysis) -> dict[str, Any]:
-    """The sentence, and which stretch of time the bars are of."""
-    begin, end, _, of = _window(timeline, analysis)
+    """The sentence, and which stretches of time the bars are of."""
+    found = typical(timeline, analysis)
     return {
         "sentence": sentence(analysis.report),
-        "of": of,
-        "of_steps": bool(headline.counted_steps(analysis.report)),
-        "begin_ns": begin,
-        "end_ns": end,
+        "of": found.of,
+        "of_steps": found.is_of_steps,
+        "windows": [{"begin_ns": begin, "end_ns": end} for begin, end in found.windows],
     }
 
 
 def bars(timeline: Timeline, analysis: Analysis) -> dict[str, Any]:
     """Where the time goes: a bar for the busiest device, and one for each of the busiest threads."""
-    begin, end, steps, _ = _window(timeline, analysis)
-    found = [
-        _cpu_bar(timeline, analysis, track, begin, end, steps) for track in _threads(timeline, begin, end)
-    ]
-    if analysis.links.devices and analysis.report.kernels is not None:
-        found.insert(0, _device_bar(analysis, begin, end, steps))
-    return {"bars": found}
+    windows = typical(timeline, analysis).windows
+    threads = _threads(timeline, windows)
+    has_device = bool(analysis.links.devices) and analysis.report.kernels is not None
+    each = []
+    for begin, end in windows:
+        device = [_device_bar(analysis, begin, end)] if has_device else []
+        each.append([*device, *(_cpu_bar(timeline, analysis, track, begin, end) for track in threads)])
+    return {"bars": [_mean(same) for same in zip(*each, strict=True)]}
 
 
 def sentence(report: Report) -> str:
     """What is going on, in numbers."""
+    said = _usual(report)
+    return said + _unusual(report) if "A step takes" in said else said
+
+
+def _unusual(report: Report) -> str:
+    """Steps that took far longer: a median does not tell of them."""
+    median = report.steps.median_ns
+    if not median:
+        return ""
+    long = [step for step in headline.counted_steps(report) if step.dur_ns > _FAR_LONGER * median]
+    if not long:
+        return ""
+    longest = max(long, key=lambda step: step.dur_ns)
+    took = f"{longest.name} took {units.duration(longest.dur_ns)}"
+    return f" But {took}." if len(long) == 1 else f" But {len(long)} steps took far longer: {took}."
+
+
+def _usual(report: Report) -> str:
     device = words.device(report)
     compiling = report.compile_time.in_window_ns or 0
     span = report.trace.span_ns
@@ -100,20 +121,7 @@ def _chiefly(report: Report) -> str:
     return f", chiefly for this: {most.cause} ({units.share(most.share)} of its idle time)"
 
 
-def _window(timeline: Timeline, analysis: Analysis) -> tuple[int, int, int, str]:
-    """The steps that count (the first left out where there are more than two), or the whole trace."""
-    chosen = analysis.report.trace.window
-    counted = headline.counted_steps(analysis.report)
-    if counted:
-        begin, end = counted[0].start_ns, counted[-1].start_ns + counted[-1].dur_ns
-        left_out = len(analysis.report.steps.list) - len(counted)
-        said = units.counted(len(counted), "step")
-        return begin, end, len(counted), f"mean of {said}" + (", the first left out" if left_out else "")
-    begin, end = (chosen.start_ns, chosen.end_ns) if chosen else timeline.extent_ns
-    return begin, max(end, begin + 1), 1, "all that was recorded"
-
-
-def _device_bar(analysis: Analysis, begin: int, end: int, steps: int) -> dict[str, Any]:
+def _device_bar(analysis: Analysis, begin: int, end: int) -> dict[str, Any]:
     """Where the time of the busiest device goes, as exclusive parts that sum to the whole."""
     devices = analysis.links.devices
     which = max(range(len(devices)), key=lambda number: len(devices[number].rows))
@@ -132,7 +140,7 @@ def _device_bar(analysis: Analysis, begin: int, end: int, steps: int) -> dict[st
     title = words.device(analysis.report)
     if len(devices) > 1:
         title = f"{title} {events.device} (of {len(devices)})"
-    return _bar(title, "device", parts, total, steps)
+    return _bar(title, "device", parts, total)
 
 
 def _idle_parts(analysis: Analysis, device: int, begin: int, end: int, idle: int) -> list[dict[str, Any]]:
@@ -160,8 +168,8 @@ def _idle_label(cause: str) -> str:
     return "Idle" if cause == "unknown" else f"Idle: {cause.replace('_', ' ')}"
 
 
-def _threads(timeline: Timeline, begin: int, end: int) -> list[int]:
-    """The CPU threads with most work in the window, at most two, in the order of the timeline."""
+def _threads(timeline: Timeline, windows: Sequence[tuple[int, int]]) -> list[int]:
+    """The CPU threads with most work in the windows, at most two, in the order of the timeline."""
     trace, c = timeline.trace, timeline.trace.columns
     covered: dict[int, int] = {}
     for row in tracks.rows(timeline):
@@ -170,15 +178,15 @@ def _threads(timeline: Timeline, begin: int, end: int) -> list[int]:
         about = trace.track_list[row.track]
         rows = slice(about.first, about.last)
         top = (c.depth[rows] == 0) & c.is_cpu[rows] & (c.category[rows] != Category.PYTHON)
-        start = np.maximum(c.start_ns[rows][top], begin)
-        covered[row.track] = union_ns(*merged(start, np.minimum(c.end_ns[rows][top], end)))
+        start, finish = c.start_ns[rows][top], c.end_ns[rows][top]
+        covered[row.track] = sum(
+            union_ns(*merged(np.maximum(start, begin), np.minimum(finish, end))) for begin, end in windows
+        )
     busiest = sorted(covered, key=lambda track: -covered[track])[:_THREADS]
     return [track for track in covered if track in busiest and (covered[track] or len(busiest) == 1)]
 
 
-def _cpu_bar(
-    timeline: Timeline, analysis: Analysis, track: int, begin: int, end: int, steps: int
-) -> dict[str, Any]:
+def _cpu_bar(timeline: Timeline, analysis: Analysis, track: int, begin: int, end: int) -> dict[str, Any]:
     """Where the time of a CPU thread goes: each moment belongs to the innermost slice."""
     trace = timeline.trace
     python = NUMBER["python"]
@@ -194,7 +202,7 @@ def _cpu_bar(
         parts.append(_part("rest", NUMBER["other"], "Python between them, or nothing", rest))
     about = trace.track_list[track]
     name = " ".join((about.thread_name or f"thread {about.tid}").split())
-    return _bar(f"CPU, {name}", "cpu", parts, max(total, sum(part["ns"] for part in parts)), steps)
+    return _bar(f"CPU, {name}", "cpu", parts, max(total, sum(part["ns"] for part in parts)))
 
 
 def _clipped_union(events: DeviceEvents, which: Any, begin: int, end: int) -> int:
@@ -208,14 +216,23 @@ def _part(key: str, meaning: int, label: str, ns: int) -> dict[str, Any]:
     return {"key": key, "meaning": meaning, "label": label, "ns": int(ns)}
 
 
-def _bar(title: str, kind: str, parts: list[dict[str, Any]], total: int, steps: int) -> dict[str, Any]:
+def _bar(title: str, kind: str, parts: list[dict[str, Any]], total: int) -> dict[str, Any]:
+    return {"title": title, "kind": kind, "total_ns": total, "parts": parts}
+
+
+def _mean(same: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One bar of those of several windows: parts of the same label are one."""
+    total = sum(bar["total_ns"] for bar in same)
+    parts: dict[str, dict[str, Any]] = {}
+    for part in (part for bar in same for part in bar["parts"]):
+        at = parts.setdefault(part["label"], {**part, "ns": 0})
+        at["ns"] += part["ns"]
     return {
-        "title": title,
-        "kind": kind,
-        "total_ns": round(total / steps),
+        **same[0],
+        "total_ns": round(total / len(same)),
         "parts": [
-            {**part, "ns": round(part["ns"] / steps), "share": part["ns"] / total if total else 0.0}
-            for part in parts
+            {**part, "ns": round(part["ns"] / len(same)), "share": part["ns"] / total if total else 0.0}
+            for part in parts.values()
             if part["ns"] > 0
         ],
     }

@@ -1,0 +1,72 @@
+"""The overview's sentence and bars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kinetoscope.viewer import story
+from kinetoscope.viewer.session import Session
+from viewer.sessions import CAPTURES, Open, event, written
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_the_bars_sum_to_a_step(opened: Open, name: str) -> None:
+    session = opened(name)
+    found = story.bars(session.timeline, session.analysis)
+    for bar in found["bars"]:
+        assert sum(part["share"] for part in bar["parts"]) == pytest.approx(1, abs=1e-6)
+        assert sum(part["ns"] for part in bar["parts"]) == pytest.approx(
+            bar["total_ns"], abs=len(bar["parts"])
+        )
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_the_bars_are_of_the_step_that_is_spoken_of(opened: Open, name: str) -> None:
+    session = opened(name)
+    median = session.analysis.report.steps.median_ns
+    assert median is not None
+    for bar in story.bars(session.timeline, session.analysis)["bars"]:
+        assert bar["total_ns"] == pytest.approx(median, abs=1)
+
+
+def steps(tmp_path: Path, *lengths_us: int) -> Session:
+    """Steps of which the GPU works for a tenth, each launched at once."""
+    events = [{"ph": "M", "name": "process_labels", "pid": 0, "tid": 0, "args": {"labels": "GPU 0"}}]
+    start = 1000
+    for number, length in enumerate(lengths_us):
+        correlated = {"correlation": number + 1}
+        kernel = event("k", start + 10, length / 10, "kernel", 7, **correlated, device=0, stream=7)
+        events += [
+            event(f"ProfilerStep#{number}", start, length, "user_annotation"),
+            event("cudaLaunchKernel", start + 2, 3, "cuda_runtime", **correlated),
+            {**kernel, "pid": 0},
+        ]
+        start += length
+    return written(tmp_path, *events)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "total_us", "of"),
+    [
+        ((500, 100, 300, 200), 200, "of ProfilerStep#3, in the middle of 3 steps"),
+        (
+            (500, 100, 110, 90, 90_000),
+            105,
+            "mean of ProfilerStep#1 and ProfilerStep#2, in the middle of 4",
+        ),
+        ((100,), 100, "of ProfilerStep#0"),
+        ((100, 200), 150, "mean of ProfilerStep#0 and ProfilerStep#1"),
+    ],
+)
+def test_a_step_that_takes_far_longer_does_not_stand_for_all(
+    tmp_path: Path, lengths: tuple[int, ...], total_us: int, of: str
+) -> None:
+    session = steps(tmp_path, *lengths)
+    told = story.overview(session.timeline, session.analysis)
+    assert told["of"].startswith(of)
+    bars = story.bars(session.timeline, session.analysis)["bars"]
+    assert bars[0]["kind"] == "device"
+    assert [bar["total_ns"] for bar in bars] == [total_us * 1000] * len(bars)
+    assert told["sentence"].endswith("But ProfilerStep#4 took 90.0 ms.") == (90_000 in lengths)
