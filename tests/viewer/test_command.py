@@ -39,6 +39,52 @@ def test_an_input_that_is_not_there() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("content", ["{}", "no trace", '{"traceEvents": []}'])
+def test_an_input_that_is_no_trace(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    done = view(str(path), "--no-browser")
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "x.json" in done.stderr
+
+
+def test_a_browser_that_was_started_shows_what_is_wrong(
+    tmp_path: Path, browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("{}")
+    monkeypatch.setenv("BROWSER", "true %s")
+    server = start(str(path), browser=True)
+    page = browser.new_page()
+    try:
+        page.goto(server.url)
+        page.wait_for_selector(".failed")
+        assert server.process.wait(20) == 2
+        assert "without 'traceEvents'" in page.inner_text(".failed")
+        assert not page.is_visible("#gone")
+    finally:
+        page.close()
+        server.stop()
+
+
+def test_one_of_several_that_is_no_trace(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text('{"schemaVersion": 1, "traceEvents": []}')
+    (tmp_path / "rank1.json.gz").write_bytes(TRACE.read_bytes())
+    server = start(str(tmp_path))
+    try:
+        token = urlsplit(server.url).path
+        for _ in range(100):
+            state = ask(server, f"{token}api/status")[2]
+            if b'"failed"' in state:
+                break
+            time.sleep(0.05)
+        assert b'"failed"' in state
+        assert ask(server, f"{token}api/choose", "POST", body=b'{"number": 1}')[0] == 200
+    finally:
+        assert server.stop() == 0
+
+
 def test_a_port_that_is_taken() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

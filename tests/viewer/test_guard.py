@@ -14,12 +14,14 @@ from viewer.conftest import TRACES, Server
 Serve = Callable[[Path], Server]
 
 
-def ask(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+def ask(
+    server: Server, path: str, method: str = "GET", body: bytes | None = None, **headers: str
+) -> tuple[int, dict[str, str], bytes]:
     where = urlsplit(server.url)
     connection = http.client.HTTPConnection(where.hostname or "", where.port or 0, timeout=10)
     try:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, path, headers=named)
+        connection.request(method, path, body, headers=named)
         answer = connection.getresponse()
         return answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read()
     finally:
@@ -83,7 +85,8 @@ def test_every_answer_has_a_strict_policy(server: Server, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["../server.py", "..%2fserver.py", "%2e%2e/guard.py", "/etc/hostname", "timeline", ""]
+    "path",
+    ["../server.py", "..%2fserver.py", "%2e%2e/guard.py", "/etc/hostname", "timeline", "", "%00", "a" * 5000],
 )
 def test_only_the_pages_files_are_served(server: Server, path: str) -> None:
     assert ask(server, f"{token(server)}static/{path}")[0] == 404
@@ -98,6 +101,15 @@ def test_only_the_pages_files_are_served(server: Server, path: str) -> None:
         "api/tiles?begin=0&end=1e12&pixel=1e-9&lanes=0",
         "api/tiles?begin=0&end=10&pixel=0&lanes=0",
         "api/tiles?begin=0&end=10&pixel=1&lanes=x",
+        f"api/tiles?begin=0&end=10&pixel=1&lanes={'9' * 5000}",
+        f"api/tiles?begin=0&end=10&pixel=1&lanes=5-{'9' * 5000}",
+        "api/tiles?begin=0&end=10&pixel=1&lanes=%C2%B2",
+        f"api/names?ids={'9' * 5000}",
+        f"api/area?begin=0&end=10&strips={'9' * 5000}",
+        "api/flows?begin=0&end=10&pixel=1e-300&lanes=0",
+        "api/slice?row=0&of=1",
+        "api/export?of=x",
+        "api/file?of=1",
         "api/slice?row=-1",
         "api/slice?row=999999999",
         "api/slice?row=x",
@@ -114,3 +126,11 @@ def test_a_wrong_question_is_refused_in_words(server: Server, query: str) -> Non
             break
     assert status == 400
     assert b'"error"' in body
+
+
+def test_there_are_no_web_sockets(server: Server) -> None:
+    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec_WebSocket_Version": "13"}
+    assert ask(server, "/api/status", **headers, Sec_WebSocket_Key="AAAAAAAAAAAAAAAAAAAAAA==")[0] == 404
+    status, found, _ = ask(server, f"{token(server)}api/status", **headers)
+    assert status == 200
+    assert "upgrade" not in found

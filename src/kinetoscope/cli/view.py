@@ -10,11 +10,18 @@ import sys
 import threading
 import webbrowser
 from types import ModuleType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kinetoscope.cli.errors import DONE, FAILED, say
 from kinetoscope.cli.options import AnyInput, NoStore, OfAnnotation, OfLog, OfSteps, OfWindow
+
+if TYPE_CHECKING:
+    from kinetoscope.viewer.session import Session
+
+#: a browser that was started comes within this time, or not at all
+_PATIENCE_S = 20.0
 
 
 def view(
@@ -42,7 +49,19 @@ def view(
     from kinetoscope.viewer.traces import Traces
 
     asked = windows.parse(steps, annotation, window)
-    traces = Traces(find_inputs([input_path], compile_log), asked, use_store=not no_store)
+    stop, status = threading.Event(), DONE
+
+    def failed(session: Session, message: str) -> None:
+        nonlocal status
+        say(message)
+        if len(traces) > 1:
+            return  # the others can be chosen
+        status = FAILED
+        # a browser that was started shows it as well, if it comes in time
+        session.wait_until_told(0 if no_browser else _PATIENCE_S)
+        stop.set()
+
+    traces = Traces(find_inputs([input_path], compile_log), asked, use_store=not no_store, failed=failed)
     address = listen(port)
     with contextlib.suppress(KeyboardInterrupt):
         # the trace is read, and the browser starts, while the rest of the program is loaded
@@ -51,12 +70,12 @@ def view(
         if not no_browser:
             threading.Thread(target=_open, args=(address.once,), daemon=True).start()
         server = loaded(_server)
-        server.serve(server.Viewer(traces, address.token, address.ticket), address.socket)
+        server.serve(server.Viewer(traces, address.token, address.ticket), address.socket, stop)
     if traces.session.is_loading:
         # the reader's processes would be waited for
         sys.stdout.flush()
-        os._exit(0)
-    return 0
+        os._exit(DONE)
+    return status
 
 
 def _server() -> ModuleType:

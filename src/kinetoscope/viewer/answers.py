@@ -14,9 +14,16 @@ from kinetoscope.viewer.session import Session
 Answer = Callable[[Session, Mapping[str, str]], Any]
 
 
-def run_sql(session: Session, sql: str) -> dict[str, Any]:
-    """The rows of a query."""
-    return session.analysis.database.run(sql)
+def run_sql(session: Session, sql: str, name: str) -> dict[str, Any]:
+    """The rows of a query; its ``name`` is for `stop_sql`."""
+    found: dict[str, Any] = session.analysis.database.run(sql, name=name)
+    return found
+
+
+def stop_sql(session: Session, name: str) -> dict[str, Any]:
+    """End a query that is running."""
+    session.analysis.database.stop(name)
+    return {}
 
 
 def export(session: Session, given: Mapping[str, str]) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from kinetoscope.viewer.timeline import Timeline
 
 Parameters = Mapping[str, str]
 _PIXELS = 32_768
+_NUMBER = re.compile("[0-9]{1,12}")
 
 
 def number(given: Parameters, name: str) -> float:
@@ -50,13 +52,23 @@ def window(given: Parameters) -> tuple[float, float]:
     return begin, end
 
 
+def view(given: Parameters) -> tuple[float, float, float]:
+    """Begin and end of a picture, and how long one of its pixels is."""
+    begin, end = window(given)
+    pixel = number(given, "pixel")
+    if pixel <= 0 or (end - begin) / pixel > _PIXELS:
+        raise UsageError(f"pixel: at most {_PIXELS} pixels at a time")
+    return begin, end, pixel
+
+
 def numbers(text: str, limit: int) -> Int64:
     """``0-3,7`` as numbers below ``limit``, ascending."""
     found: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
-        if not first.isdecimal() or (last and not last.isdecimal()):
-            raise UsageError("lanes: expected numbers and ranges")
+        # neither endless texts of digits nor signs of other scripts are numbers of anything here
+        if not all(_NUMBER.fullmatch(each) for each in (first, last or first)):
+            raise UsageError("expected numbers and ranges, as in 0-3,7")
         found.update(range(int(first), min(int(last or first), limit - 1) + 1))
     return np.array(sorted(n for n in found if n < limit), np.int64)
 
@@ -64,10 +76,7 @@ def numbers(text: str, limit: int) -> Int64:
 def tiles(session: Session, given: Parameters) -> bytes:
     """One viewport."""
     timeline, analysis = session.timeline, session.analysis_if_ready
-    begin, end = window(given)
-    pixel = number(given, "pixel")
-    if pixel <= 0 or (end - begin) / pixel > _PIXELS:
-        raise UsageError(f"pixel: at most {_PIXELS} pixels at a time")
+    begin, end, pixel = view(given)
     own = len(timeline.lanes)
     idle = analysis.idle_if_known if analysis is not None else None
     every = numbers(given.get("lanes", ""), own + (len(idle.lanes) if idle else 0))
@@ -232,10 +241,10 @@ def area_(session: Session, given: Parameters) -> dict[str, Any]:
 def flows_in_view(session: Session, given: Parameters) -> dict[str, Any]:
     """All arrows of a viewport."""
     timeline = session.timeline
-    begin, end = window(given)
+    begin, end, pixel = view(given)
     shown = np.zeros(len(timeline.lanes) + 1, np.bool_)
     shown[numbers(given.get("lanes", ""), len(timeline.lanes))] = True
-    return flows.in_view(timeline, session.analysis.flows, begin, end, number(given, "pixel"), shown)
+    return flows.in_view(timeline, session.analysis.flows, begin, end, pixel, shown)
 
 
 def counter(session: Session, given: Parameters) -> dict[str, Any]:

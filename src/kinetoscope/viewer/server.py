@@ -35,6 +35,8 @@ _TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain",
 }
+#: the parameter in which a page says which trace of the input it shows
+OF = "of"
 _BODY_BYTES = 1 << 20
 _TURN_S = 0.0005
 
@@ -46,6 +48,11 @@ class Viewer:
         self._traces = traces
         self._token = token
         self._ticket = ticket
+        self._files = frozenset(
+            path.relative_to(STATIC).as_posix()
+            for path in STATIC.rglob("*")
+            if path.suffix in _TYPES and path.is_file()
+        )
 
     def app(self) -> ASGIApp:
         """The web application, guarded."""
@@ -55,6 +62,7 @@ class Viewer:
             Route("/api/status", self._status),
             Route("/api/choose", self._choose, methods=["POST"]),
             Route("/api/query", self._query, methods=["POST"]),
+            Route("/api/query-stop", self._stop_query, methods=["POST"]),
             Route("/api/file", self._trace_file),
             Route("/api/export", self._export),
             Route("/api/{name}", self._asked),
@@ -63,15 +71,18 @@ class Viewer:
 
     async def _file(self, request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
-        path = (STATIC / name).resolve()
-        kind = _TYPES.get(path.suffix)
-        if kind is None or not path.is_relative_to(STATIC.resolve()) or not path.is_file():
+        # Looked up and not resolved: what is not one of the page's files is never a path.
+        if name not in self._files:
             return PlainTextResponse("not found\n", 404)
+        path = STATIC / name
         # A few kilobytes of a local disk: read here, they need not wait for a thread's turn.
-        return Response(path.read_bytes(), media_type=kind)
+        return Response(path.read_bytes(), media_type=_TYPES[path.suffix])
 
     async def _trace_file(self, request: Request) -> Response:
-        source = self._traces.session.item.source
+        try:
+            source = self._traces.asked(request.query_params.get(OF)).item.source
+        except KinetoscopeError as error:
+            return _json({"error": str(error)}, 400)
         if source.file is None or source.member is not None:
             return _json({"error": "this trace is no file of its own"}, 400)
         if not source.file.is_file():
@@ -82,7 +93,7 @@ class Viewer:
         given = dict(request.query_params)
 
         def begin() -> Response:
-            pieces = loaded(_answers).export(self._traces.session, given)
+            pieces = loaded(_answers).export(self._traces.asked(given.get(OF)), given)
             first = next(pieces)  # what can fail has, before the answer begins
             return StreamingResponse(chain((first,), pieces), media_type="application/gzip")
 
@@ -99,7 +110,7 @@ class Viewer:
             known = loaded(_answers).ANSWERS
             if name not in known:
                 raise UsageError("there is no such question")
-            return known[name](self._traces.session, given)
+            return known[name](self._traces.asked(given.get(OF)), given)
 
         return await run_in_threadpool(_response, answer)
 
@@ -115,12 +126,21 @@ class Viewer:
 
     async def _query(self, request: Request) -> Response:
         body = await _body(request)
-        sql = body.get("sql")
-
-        asked = sql if isinstance(sql, str) else ""
+        sql, name, of = _text(body, "sql"), _text(body, "name"), request.query_params.get(OF)
         return await run_in_threadpool(
-            _response, lambda: loaded(_answers).run_sql(self._traces.session, asked)
+            _response, lambda: loaded(_answers).run_sql(self._traces.asked(of), sql, name)
         )
+
+    async def _stop_query(self, request: Request) -> Response:
+        name = _text(await _body(request), "name")
+        return await run_in_threadpool(
+            _response, lambda: loaded(_answers).stop_sql(self._traces.session, name)
+        )
+
+
+def _text(body: dict[str, Any], key: str) -> str:
+    value = body.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def _answers() -> ModuleType:
@@ -177,20 +197,33 @@ async def _body(request: Request) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def serve(viewer: Viewer, where: socket.socket) -> None:
-    """Serve until interrupted."""
+def serve(viewer: Viewer, where: socket.socket, stop: threading.Event) -> None:
+    """Serve until interrupted, or until ``stop`` is set."""
     import uvicorn
 
     # The analysis computes in another thread; a picture should not wait for its turns of 5 ms.
     sys.setswitchinterval(_TURN_S)
     # Until the page asks its first question, there is time to load what answers it.
-    threading.Thread(target=loaded, args=(_answers,), name="kinetoscope-loading", daemon=True).start()
+    loading = threading.Thread(target=loaded, args=(_answers,), name="kinetoscope-loading", daemon=True)
+    loading.start()
     config = uvicorn.Config(
         viewer.app(),
         log_config=None,
         access_log=False,
         lifespan="off",
+        ws="none",
+        proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=1,
     )
-    uvicorn.Server(config).run(sockets=[where])
+    server = uvicorn.Server(config)
+
+    def end() -> None:
+        stop.wait()
+        server.should_exit = True
+
+    threading.Thread(target=end, name="kinetoscope-stop", daemon=True).start()
+    try:
+        server.run(sockets=[where])
+    finally:
+        loading.join()  # an interpreter that ends in the middle of an import aborts

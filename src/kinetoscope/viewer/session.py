@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kinetoscope.errors import KinetoscopeError
@@ -31,12 +32,21 @@ class Session:
     """The state behind one trace; `start` begins to read it."""
 
     def __init__(
-        self, item: Input, shelf: LogShelf, window: WindowSpec | None = None, *, use_store: bool = True
+        self,
+        item: Input,
+        shelf: LogShelf,
+        window: WindowSpec | None = None,
+        *,
+        use_store: bool = True,
+        failed: Callable[[Session, str], None] | None = None,
     ) -> None:
+        """``failed`` is told, in the thread that reads, why the trace cannot be shown."""
         self.item = item
         self._shelf = shelf
         self._window = window
         self._use_store = use_store
+        self._failed = failed
+        self._told = threading.Event()
         self._state = "reading"
         self._done = 0
         self._total: int | None = None
@@ -85,8 +95,14 @@ class Session:
         with self._changed:
             self._changed.wait_for(lambda: self._state != state, _PATIENCE_S)
 
+    def wait_until_told(self, seconds: float) -> None:
+        """After a failure: wait until somebody has asked for it, but no longer than this."""
+        self._told.wait(seconds)
+
     def status(self) -> dict[str, Any]:
         """How far it is."""
+        if self._state == "failed":
+            self._told.set()
         return {
             "state": self._state,
             "done": self._done,
@@ -142,6 +158,8 @@ class Session:
     def _fail(self, message: str) -> None:
         self._error = message
         self._enter("failed")
+        if self._failed is not None:
+            self._failed(self, message)
 
 
 def _analysis() -> type[Analysis]:

@@ -1,4 +1,20 @@
-// Elements made in code: text from a trace only ever becomes a text node.
+// Elements made in code: text from a trace only ever becomes a text node, and shows what it holds.
+
+// What cannot be seen, or turns the text around it: controls (but for tabs and line ends, which excerpts
+// of programs have), marks of direction, and characters without a width.
+const UNSEEN =
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0]/g;
+
+/**
+ * A text with everything unseen as the escape a program would write it with.
+ * @param {string} text
+ */
+export function visible(text) {
+  return text.replace(UNSEEN, (one) => {
+    const code = one.charCodeAt(0).toString(16);
+    return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
+  });
+}
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
 
@@ -19,7 +35,8 @@ export function h(tag, props, ...children) {
     else if (name === "class") element.className = value;
     else if (name === "style") Object.assign(element.style, value);
     else if (name.includes("-") || ["role", "for", "colspan", "scope", "list"].includes(name))
-      element.setAttribute(name, String(value));
+      element.setAttribute(name, visible(String(value)));
+    else if (name === "title") element.title = visible(String(value));
     else /** @type {any} */ (element)[name] = value;
   }
   append(element, children);
@@ -33,7 +50,7 @@ export function h(tag, props, ...children) {
 export function append(parent, children) {
   for (const child of children.flat()) {
     if (child === null || child === undefined || child === false) continue;
-    parent.append(child instanceof Node ? child : String(child));
+    parent.append(child instanceof Node ? child : visible(String(child)));
   }
 }
 
@@ -85,6 +102,17 @@ export function settled(call, ms) {
     clearTimeout(timer);
     timer = window.setTimeout(call, ms);
   };
+}
+
+/**
+ * Text that is cut for want of room is told when it is pointed at.
+ * @param {Event} event
+ */
+export function tellCut(event) {
+  const element = event.target instanceof Element ? event.target.closest("td, li, span, p, dt, h2, a") : null;
+  if (!(element instanceof HTMLElement) || element.title || element.closest("[title]")) return;
+  if (element.scrollWidth > element.clientWidth && getComputedStyle(element).textOverflow === "ellipsis")
+    element.title = element.textContent ?? "";
 }
 
 /** @param {unknown} error */

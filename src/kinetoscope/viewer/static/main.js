@@ -1,9 +1,9 @@
 // The frame: waiting for the trace, the bar on top, the pages, and who is shown.
 
 import { read } from "./address.js";
-import { append, failure, fill, h, one } from "./dom.js";
+import { append, failure, fill, h, one, tellCut } from "./dom.js";
 import { bytes, counted, duration, tail } from "./format.js";
-import { get, onGone, post, ServerError } from "./net.js";
+import { get, onGone, post, ServerError, showing } from "./net.js";
 import { compilePage } from "./pages/compile.js";
 import { kernelsPage } from "./pages/kernels.js";
 import { overviewPage } from "./pages/overview.js";
@@ -182,6 +182,7 @@ async function start() {
     one("#rail"),
     Object.entries(PAGES).map(([name, { title }]) => h("a", { href: `#/${name}`, "data-page": name }, title)),
   );
+  document.addEventListener("mouseover", tellCut);
   onGone((gone) => {
     let note = document.getElementById("gone");
     if (gone && !note) {
@@ -197,6 +198,7 @@ async function start() {
       progress(status);
     };
     const status = await wait((each) => each.state !== "reading" && each.state !== "arranging", tell);
+    if (status.inputs.length > 1) showing(status.chosen);
     const trace = await get("trace");
     /** @type {Promise<any> | null} */
     let analysis = null;

@@ -20,6 +20,14 @@ export function onGone(listener) {
   noteGone = listener;
 }
 
+/** @type {number | undefined} */
+let shown;
+
+/** @param {number | undefined} number which trace of the input this page shows; every question says so */
+export function showing(number) {
+  shown = number;
+}
+
 /**
  * @param {string} path
  * @param {RequestInit} [options]
@@ -51,8 +59,9 @@ async function fetched(path, options) {
  * @param {string} path
  * @param {Record<string, string | number | undefined>} [given]
  */
-function address(path, given = {}) {
+export function address(path, given = {}) {
   const query = new URLSearchParams();
+  if (shown !== undefined) query.set("of", String(shown));
   for (const [name, value] of Object.entries(given)) {
     if (value !== undefined) query.set(name, String(value));
   }

@@ -3,6 +3,7 @@
 import { read } from "./address.js";
 import { fill, h } from "./dom.js";
 import { bytes, counted, duration } from "./format.js";
+import { address } from "./net.js";
 
 const ADDRESS = "https://ui.perfetto.dev";
 const PATIENCE_MS = 60_000;
@@ -75,9 +76,14 @@ export function perfettoDialog(trace) {
 
   const what = () => /** @type {HTMLInputElement} */ (choices.querySelector("input:checked")).value;
 
+  function where() {
+    const [path, query] = what().split("?", 2);
+    return address(path, Object.fromEntries(new URLSearchParams(query ?? "")));
+  }
+
   function chosen() {
     fill(said);
-    save.href = `api/${what()}`;
+    save.href = where();
     save.download = what() === "file" ? title() : `${title().replace(/\.json(\.gz)?$/, "")}.kinetoscope.json.gz`;
   }
 
@@ -90,7 +96,7 @@ export function perfettoDialog(trace) {
     try {
       if (!other) throw new Error("the browser did not open the page; allow this page to open windows");
       fill(said, "Reading the trace");
-      const response = await fetch(`api/${what()}`);
+      const response = await fetch(where());
       if (!response.ok) throw new Error((await response.json()).error);
       const buffer = await response.arrayBuffer();
       fill(said, `Handing over ${bytes(buffer.byteLength)}`);

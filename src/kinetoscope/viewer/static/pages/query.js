@@ -41,7 +41,7 @@ export async function queryPage(app, place, values) {
       }
     },
   });
-  const runButton = h("button", { class: "main", onclick: () => void run() }, "Run");
+  const runButton = h("button", { class: "main", onclick: () => (running ? stop() : void run()) }, "Run");
   const csvButton = h("button", { disabled: true, onclick: download }, "Download CSV");
   const said = h("p", { class: "quiet", role: "status" });
   const result = h(
@@ -52,15 +52,21 @@ export async function queryPage(app, place, values) {
   const tables = h("div", { class: "schema" });
   /** @type {any} */
   let answer = null;
+  /** Name of the query that is running: for its server, which may have others of other windows. */
+  let running = "";
 
   async function run() {
-    runButton.disabled = true;
+    if (running) return;
+    const name = `${Date.now()}-${Math.random()}`;
+    running = name;
+    runButton.textContent = "Stop";
+    csvButton.disabled = true;
     said.className = "quiet";
     said.textContent = "Running";
     try {
       await app.analysed();
       const began = performance.now();
-      answer = await post("query", { sql: editor.value });
+      answer = await post("query", { sql: editor.value, name });
       said.textContent = `${counted(answer.rows.length, "row")}${answer.more ? " (the first of more)" : ""} in ${Math.round(performance.now() - began)} ms`;
       show();
       note("query", { sql: editor.value });
@@ -71,7 +77,13 @@ export async function queryPage(app, place, values) {
       fill(result);
     }
     csvButton.disabled = !answer;
-    runButton.disabled = false;
+    running = "";
+    runButton.textContent = "Run";
+  }
+
+  function stop() {
+    // what it ends says so itself
+    if (running) post("query-stop", { name: running }).catch(() => {});
   }
 
   function show() {
@@ -179,7 +191,7 @@ export async function queryPage(app, place, values) {
     ),
   );
   if (values.sql) void run();
-  return {};
+  return { leave: stop };
 }
 
 /** @param {any} cell */
