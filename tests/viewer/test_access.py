@@ -100,6 +100,22 @@ def test_it_fits_every_width(open_page: Open, place: str, width: int, height: in
         assert sizes[0] == pytest.approx(sizes[1] * scale, abs=1)
 
 
+@pytest.mark.parametrize("name", ["user_triton", "gpt_decode"])
+def test_all_columns_of_the_kernels_fit(open_page: Open, name: str) -> None:
+    page = open_page(name, "kernels", width=1280, height=720)
+    page.wait_for_selector(".table tbody tr")
+    assert page.eval_on_selector(".table", "(t) => t.scrollWidth <= t.clientWidth")
+    # what is cut is told when it is pointed at
+    cut = page.evaluate_handle(
+        """[...document.querySelectorAll(".table td, .table span")].find((each) =>
+            each.scrollWidth > each.clientWidth && getComputedStyle(each).textOverflow === "ellipsis"
+            && !each.title && !each.closest("[title]") && !each.querySelector("[title]"))"""
+    ).as_element()
+    if cut is not None:
+        cut.hover()
+        assert cut.get_attribute("title") == cut.text_content()
+
+
 def test_nothing_shifts_when_something_is_selected(open_page: Open) -> None:
     page = open_page("seed_breaks", "timeline")
     timeline = TimelinePage(page)

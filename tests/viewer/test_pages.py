@@ -263,12 +263,71 @@ def test_names_of_a_trace_are_never_markup(open_page: Open, tmp_path: Path) -> N
     assert "owned" not in page.title()
 
 
-def test_what_is_no_trace_is_said(open_page: Open, tmp_path: Path) -> None:
-    path = tmp_path / "other.json"
-    path.write_text('{"a": 1}')
-    page = open_page(path)
-    page.wait_for_selector("[role=alert]")
-    assert "not a trace" in page.inner_text("[role=alert]")
+def test_what_cannot_be_seen_is_written_out(open_page: Open, tmp_path: Path) -> None:
+    names = ("\u202edcba", "a\x00\x1b[31mb", "zero\u200bwidth", " ", "")
+    shown = ("\\u202edcba", "a\\x00\\x1b[31mb", "zero\\u200bwidth", "(no name)", "(no name)")
+    events = [
+        {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": 10 * n, "dur": 8 - n}
+        for n, name in enumerate(names)
+    ]
+    path = tmp_path / "unseen.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    page = open_page(path, "kernels")
+    page.wait_for_selector(".table tbody tr")
+    assert tuple(page.locator(".table tbody td.name a").all_text_contents()) == shown
+    timeline = TimelinePage(open_page(path, "timeline"))
+    timeline.click(0)
+    assert "\\u202edcba" in timeline.details
+    assert not any(ord(char) in (0x202E, 0x200B, 0) for char in timeline.details)
+
+
+def test_a_region_leads_to_its_own_first_call(open_page: Open, tmp_path: Path) -> None:
+    # the id of one is how another's begins
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": f"Torch-Compiled Region: {name}", "pid": 1, "tid": 1, **when}
+        for name, when in (
+            ("0/10", {"ts": 0, "dur": 5}),
+            ("0/1_1", {"ts": 10, "dur": 5}),
+            ("0/1", {"ts": 20, "dur": 5}),
+            ("0/1", {"ts": 30, "dur": 5}),
+        )
+    ]
+    path = tmp_path / "regions.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    page = open_page(path, "compile")
+    page.get_by_role("link", name="0/1", exact=True).click()
+    TimelinePage(page)
+    until(page, "kinetoscope.selection.data?.start_ns === 20000")
+
+
+def test_a_query_is_stopped(open_page: Open) -> None:
+    page = open_page("seed_breaks", "query", forgive=True)
+    page.wait_for_selector(".schema details")
+    page.fill("textarea", "SELECT count(*) FROM range(10000000) a, range(1000000) b")
+    page.keyboard.press("Control+Enter")
+    page.click("button:text-is('Stop')")
+    until(page, "document.querySelector('.tools .bad')?.textContent === 'stopped'")
+    page.fill("textarea", "SELECT 1 AS one")
+    page.click("button:text-is('Run')")
+    page.wait_for_selector(".table th:has-text('one')")
+
+
+def test_two_windows_that_show_different_ranks(open_page: Open, tmp_path: Path) -> None:
+    for rank in range(2):
+        event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 7}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps({"traceEvents": [event]}))
+    one, other = (open_page(tmp_path, forgive=True) for _ in range(2))
+    for page in (one, other):
+        page.wait_for_selector(".overview .bar")
+    other.select_option("select[aria-label='Trace of this input']", "1")
+    until(other, "document.querySelector('header select')?.value === '1'")
+    # what the first window asks now is not answered with the other trace's numbers
+    one.click("nav a:has-text('Kernels')")
+    one.wait_for_selector(".failed")
+    assert "chosen in another window" in one.inner_text(".failed")
+    one.reload()
+    until(one, "document.querySelector('header select')?.value === '1'")
+    one.wait_for_selector(".table tbody tr")
 
 
 def test_a_cut_file_is_called_partial(open_page: Open, tmp_path: Path) -> None:
@@ -308,72 +367,3 @@ def test_several_ranks_are_chosen_from(open_page: Open, tmp_path: Path) -> None:
 def test_it_stops_on_ctrl_c() -> None:
     server = start(str(TRACES / "seed_breaks.trace.json.gz"))
     assert server.stop() == 0
-
-
-_STUB = """<!doctype html><title>waiting</title><script>
-addEventListener("message", ({ data, source }) => {
-    if (data === "PING") source.postMessage("PONG", "*");
-    else if (data.perfetto) document.title = `${data.perfetto.title} ${data.perfetto.buffer.byteLength}`;
-});
-</script>"""
-
-
-def _elsewhere(page: Any) -> list[str]:
-    """Stand in for the other page; the addresses that were asked for there."""
-    asked: list[str] = []
-
-    def answer(route: Any) -> None:
-        asked.append(route.request.url)
-        route.fulfill(body=_STUB, content_type="text/html")
-
-    page.context.route("https://ui.perfetto.dev/**", answer)
-    return asked
-
-
-def test_the_trace_is_handed_over_only_when_asked(open_page: Open) -> None:
-    page = open_page("seed_breaks")
-    asked = _elsewhere(page)
-    page.wait_for_selector(".overview h1")
-    page.click("text=Open in Perfetto")
-    assert "Nothing leaves this machine before you press Open" in page.inner_text("dialog[open]")
-    page.click("dialog[open] >> text=Cancel")
-    assert asked == []
-    page.click("text=Open in Perfetto")
-    page.check("dialog[open] >> label:has-text('The file as it is') >> input")
-    with page.expect_popup() as popup:
-        page.click("dialog[open] >> button:has-text('Open')")
-    size = (TRACES / "seed_breaks.trace.json.gz").stat().st_size
-    until(popup.value, "(title) => document.title === title", f"seed_breaks.trace.json.gz {size}")
-    assert not page.is_visible("dialog[open]")
-
-
-def test_what_was_found_is_handed_over_with_the_trace(open_page: Open) -> None:
-    page = open_page("seed_breaks")
-    _elsewhere(page)
-    page.wait_for_selector(".overview h1")
-    page.click("text=Open in Perfetto")
-    assert page.locator("dialog[open] input[type=radio]").count() == 2
-    with page.expect_popup() as popup:
-        page.click("dialog[open] >> button:has-text('Open')")
-    size = page.evaluate("async () => (await (await fetch('api/export')).arrayBuffer()).byteLength")
-    until(popup.value, "(title) => document.title === title", f"seed_breaks.trace.json.gz {size}")
-
-
-def test_the_window_of_the_timeline_is_saved(timeline: Callable[..., TimelinePage], tmp_path: Path) -> None:
-    there = timeline("seed_breaks", "timeline?b=9758298&e=13298521")
-    page = there.page
-    page.click("text=Open in Perfetto")
-    assert "3.54 ms that the timeline shows" in page.inner_text("dialog[open]")
-    with page.expect_download() as download:
-        page.click("dialog[open] >> text=Save as a file")
-    saved = tmp_path / "saved.json.gz"
-    download.value.save_as(saved)
-    assert download.value.suggested_filename == "seed_breaks.trace.kinetoscope.json.gz"
-    trace, whole = load(saved), load(TRACES / "seed_breaks.trace.json.gz")
-    ours = trace.cats.where(lambda cat: cat == "kinetoscope")[trace.columns.cat]
-    window = there.window
-    c = whole.columns
-    began = whole.columns.is_cpu & (c.start_ns >= int(window[0])) & (c.start_ns < window[1])
-    kept = trace.columns.is_cpu & ~ours
-    assert int(kept.sum()) == int(began.sum()) > 0
-    page.keyboard.press("Escape")

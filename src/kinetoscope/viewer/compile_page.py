@@ -20,6 +20,7 @@ _FRAMES = 8  # of a stack, the innermost
 def page(analysis: Analysis) -> dict[str, Any]:
     """The waterfall of compile phases and the tree of compiled regions."""
     report = analysis.report
+    first = _first_calls(analysis)
     return {
         "total_ns": report.compile_time.total_ns,
         "in_window_ns": report.compile_time.in_window_ns,
@@ -29,13 +30,30 @@ def page(analysis: Analysis) -> dict[str, Any]:
         "frames": report.compile_time.frames,
         "caches": report.compile_time.caches,
         "compile_times_table": report.compile_time.compile_times_table,
-        "tree": [{"level": depth, "region": region} for depth, region in region_tree(report.regions)],
+        "tree": [
+            {"level": depth, "region": region, "row": first.get(region.id)}
+            for depth, region in region_tree(report.regions)
+        ],
         "breaks": report.graph_breaks,
         "records": _records(analysis),
         "recompiles": report.recompiles,
         "graphs": report.graphs,
         "cuda_graphs": report.cuda_graphs,
     }
+
+
+def _first_calls(analysis: Analysis) -> dict[str, int]:
+    """The slice of each region's first call, by the region's id."""
+    calls = analysis.links.regions.calls
+    if not len(calls):
+        return {}
+    shown = np.arange(len(calls))
+    if analysis.in_window is not None:
+        shown = shown[analysis.in_window[calls.rows]]
+    shown = shown[np.argsort(calls.start_ns[shown], kind="stable")]
+    labels, first = np.unique(calls.label[shown], return_index=True)
+    rows = calls.rows[shown[first]]
+    return {calls.labels[label]: row for label, row in zip(labels.tolist(), rows.tolist(), strict=True)}
 
 
 def _records(analysis: Analysis) -> dict[str, Any]:

@@ -70,7 +70,7 @@ const FRAMES = [
   { title: "Time", number: true, show: (frame) => duration(frame.total_ns) },
   {
     title: "Most of it in",
-    class: "mono quiet",
+    class: "mono quiet wrap",
     show: (frame) =>
       frame.phases
         .slice(0, 3)
@@ -90,10 +90,10 @@ const REGIONS = [
       h(
         "a",
         {
-          href: link("timeline", { q: `Torch-Compiled Region: ${node.region.id}`, hit: 1 }),
+          href: link("timeline", { sel: node.row, zoom: 1 }),
           title: "Show its first call",
         },
-        node.region.id || "(no id)",
+        node.region.id.trim() || "(no id)",
       ),
     ],
   },

@@ -53,7 +53,7 @@ export async function kernelsPage(app, place, values) {
           h(
             "a",
             { href: link("timeline", { sel: row.row, zoom: 1 }), title: `${row.name}: show its longest run` },
-            row.short,
+            row.short.trim() || "(no name)",
           ),
           row.source.length ? h("span", { class: "quiet source" }, sources(row.source)) : null,
         ],
@@ -89,7 +89,7 @@ export async function kernelsPage(app, place, values) {
       ...(data.rows.some((/** @type {any} */ row) => row.gb_per_s !== null) ? [bandwidth] : []),
       {
         title: "Region",
-        class: "mono",
+        class: "mono region",
         value: (row) => row.region,
         show: (row) => [
           row.region,

@@ -1,7 +1,7 @@
 // Compile phases as they followed each other: one row a nesting depth, time from left to right.
 
 import { link } from "../address.js";
-import { fill, framed, h } from "../dom.js";
+import { fill, framed, h, visible } from "../dom.js";
 import { counted, duration } from "../format.js";
 
 const ROW = 18;
@@ -10,7 +10,8 @@ const ROW = 18;
 export function waterfall(data) {
   const phases = data.phases;
   const begin = Math.min(...phases.map((phase) => phase.start_ns));
-  const end = Math.max(...phases.map((phase) => phase.start_ns + phase.dur_ns));
+  // phases without any length still have a place
+  const end = Math.max(begin + 1, ...phases.map((phase) => phase.start_ns + phase.dur_ns));
   const depth = Math.max(...phases.map((phase) => phase.depth)) + 1;
   const canvas = h("canvas", { "aria-hidden": "true" });
   const said = h(
@@ -68,10 +69,9 @@ export function waterfall(data) {
       const letters = Math.floor((w - 6) / letter);
       if (letters > 3) {
         context.fillStyle = "#0b0e11";
+        const name = visible(phase.name);
         const text =
-          phase.id && letters > phase.name.length + phase.id.length + 1
-            ? `${phase.name} ${phase.id}`
-            : phase.name;
+          phase.id && letters > name.length + phase.id.length + 1 ? `${name} ${phase.id}` : name;
         context.fillText(
           text.length > letters ? `${text.slice(0, letters - 1)}…` : text,
           x + 3,

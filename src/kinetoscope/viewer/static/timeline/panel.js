@@ -191,7 +191,7 @@ export function panel(meanings, does) {
       said,
     );
     element.scrollTop = 0;
-    said.textContent = `${data.name}, ${duration(data.dur_ns)}, at ${duration(data.start_ns)} on ${data.track_label}`;
+    fill(said, `${data.name}, ${duration(data.dur_ns)}, at ${duration(data.start_ns)} on ${data.track_label}`);
     if (origin) {
       get("kernel", { row: data.row }).then(
         (found) => {
@@ -248,7 +248,7 @@ export function panel(meanings, does) {
       ),
       said,
     );
-    said.textContent = `Device ${data.device} idle for ${duration(data.dur_ns)}: ${data.cause}`;
+    fill(said, `Device ${data.device} idle for ${duration(data.dur_ns)}: ${data.cause}`);
   }
 
   /** @param {any} data */
@@ -304,7 +304,7 @@ export function panel(meanings, does) {
       said,
     );
     shown.show(data.names);
-    said.textContent = `Area of ${duration(span)} with ${counted(data.count, "event")}${busy}`;
+    fill(said, `Area of ${duration(span)} with ${counted(data.count, "event")}${busy}`);
   }
 
   empty();
