@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,8 +15,9 @@ import kinetoscope
 from helpers import TRACES, op, trace_of
 from kinetoscope.analyses.log_breaks import LogBreakSite
 from kinetoscope.findings.log_breaks import graph_break
+from kinetoscope.findings.log_compiling import _fix_of, _why
 from kinetoscope.findings.log_facts import LogFacts
-from kinetoscope.findings.log_reasons import family_of, page_of, skip_family_of
+from kinetoscope.findings.log_reasons import family_of, page_of, skip_family_of, subject_of
 from kinetoscope.ingest.compile_log import CompileLog, read_compile_log
 from kinetoscope.link import link
 from kinetoscope.reporting import analyse, facts_of, report_of
@@ -46,7 +48,7 @@ def site(reason: str | None, gb_id: str | None = None, **more: Any) -> LogBreakS
         ("Call to `torch._dynamo.graph_break()`", "gb0025", None, "explicit"),
         ("Failed to trace builtin operator", "gb0059", "how to trace builtin operator `print` with", "print"),
         ("Unsupported: call_function BuiltinVariable(print)", None, None, "print"),
-        ("logging.Logger method not supported for non-export cases", "gb0291", None, "print"),
+        ("logging.Logger method not supported for non-export cases", "gb0291", None, "logger"),
         (
             "Attempted to call function marked as skipped",
             "gb0007",
@@ -72,6 +74,14 @@ def site(reason: str | None, gb_id: str | None = None, **more: Any) -> LogBreakS
         ("Unsupported context manager", "gb0142", None, "block"),
         ("Unsupported method call", "gb0156", "method `__sizeof__` of class `type`", "unsupported"),
         ("Attempted to a str() method implemented in C/C++", "gb0005", None, "unsupported"),
+        (
+            "Attempted to call function marked as skipped",
+            "gb0007",
+            "Dynamo developers have intentionally marked that the function `Adam.step` in file `a.py` should",
+            "marked",
+        ),
+        ("Observed exception", "gb0088", "Dynamo found no exception handler at the top-level", "raised"),
+        ("backend='inductor' raised:", None, None, "backend"),
         ("Something new", "gb9999", None, "other"),
         (None, None, None, "other"),
     ],
@@ -83,6 +93,78 @@ def test_a_reason_has_a_family(
     assert found.name == family
     assert found.fix
     assert found.words
+
+
+@pytest.mark.parametrize(
+    ("reason", "explanation", "subject"),
+    [
+        (
+            "marked as skipped",
+            "that the function `Adam.step` in file `/a/b.py` should not",
+            "Adam.step",
+        ),
+        (
+            "marked as skipped",
+            "does not know how to trace the builtin `time.sleep.` This",
+            "time.sleep",
+        ),
+        ("Failed to trace builtin operator", "how to trace builtin operator `print` with", "print"),
+        ("Call to `torch._dynamo.graph_break()`", "User-inserted graph break. Message: None", None),
+        ("Data dependent operator", None, None),
+    ],
+)
+def test_what_was_called_is_named(reason: str, explanation: str | None, subject: str | None) -> None:
+    assert subject_of(site(reason, explanation=explanation)) == subject
+
+
+def test_a_function_that_failed_or_raised_was_given_up_for_that_alone() -> None:
+    assert skip_family_of(site("Data-dependent branching", "gb0170", failed=True)) is None
+    assert skip_family_of(site("Observed exception", "gb0088")) is None
+
+
+def test_a_compilation_that_failed_is_told_with_its_line(tmp_path: Path) -> None:
+    """As with fullgraph=True: the log has the error, and no record of a break."""
+    lines = gzip.decompress((TRACES / "logs" / "gb_loop.log.gz").read_bytes()).split(b"\n")
+    path, keep = tmp_path / "failed.log", True
+    with path.open("wb") as file:
+        for line in lines:
+            keep = keep if line.startswith(b"\t") else b"dynamo_graph_break_reason" not in line
+            file.write(line + b"\n" if keep else b"")
+    trace = TRACES / "warm" / "gb_loop.json.gz"
+    found = analyse([str(trace)], compile_log=str(path), use_store=False)
+    assert [(s.kind, s.line, s.function, s.gb_id) for s in found.graph_breaks.sites] == [
+        ("skipped_frame", 70, "f", "gb0025")
+    ]
+    finding = one(found, "skipped-frame")
+    assert finding.title == "f is not compiled: compiling it failed"
+    assert "f (exp.py:70) could not be compiled" in finding.detail
+    assert "at exp.py:73" in finding.detail
+    assert "fullgraph=True" in finding.detail
+    assert "loop" not in finding.detail  # the log of such a failure does not say what is around it
+
+
+def test_guards_that_differ_in_values_are_said_once() -> None:
+    sizes = tuple(f"the size of tensor x in dimension 0 was {n} and is now {n + 1}" for n in range(8, 12))
+    said = _why((*sizes, "mode was 'a' and is now another value", "mode was 'b' and is now another value"))
+    assert said == (
+        "the size of tensor x in dimension 0 was 8 and is now 9 (and 3 more times with other values) and"
+        " mode was 'a' and is now another value (and 1 more time with other values)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("the length of seen was 3 and is now another", "a tensor of fixed size"),
+        ("self.count was 3 and is now another value", "allow_unspec_int_on_nn_module"),
+        ("self.param_groups[0]['lr'] was 0.1 and is now another value", "lr=torch.tensor(0.1)"),
+        ("the size of tensor x in dimension 0 was 8 and is now 9", "mark_dynamic"),
+    ],
+)
+def test_what_helps_against_a_guard_that_fails(reason: str, words: str) -> None:
+    fix = _fix_of((reason,))
+    assert words in fix
+    assert ("mark_dynamic" in fix) == ("size of tensor" in reason)
 
 
 def test_an_unknown_reason_gets_dynamos_own_hint() -> None:
@@ -141,7 +223,7 @@ def test_a_skipped_frame_names_what_stands_in_the_way() -> None:
     assert "Move the loop's body" in (finding.fix or "")
     assert "gb7000.html" in (finding.fix or "")
     (whole,) = of(joined("gb_loop"), "not-compiled")
-    assert "the compile log says that f could not be compiled" in whole.detail.replace("The", "the")
+    assert whole.detail.startswith("The compile log says that f was given up as a whole.")
 
 
 def test_a_limit_and_what_led_to_it() -> None:
@@ -226,16 +308,22 @@ def test_skipped_cuda_graphs_come_with_their_reasons(tmp_path: Path) -> None:
     assert "to the GPU" in (finding.fix or "")
 
 
-def block(mean_ns: int | None, steps: int) -> dict[str, Any]:
-    return {"mean_ns": mean_ns, "steps": steps}
+def block(mean_ns: int | None, steps: int, *host_ns: int) -> dict[str, Any]:
+    known = {"host_ns": list(host_ns), "wall_ns": sum(host_ns)} if host_ns else {}
+    return {"mean_ns": mean_ns, "steps": steps, **known}
 
 
 @pytest.mark.parametrize(
     ("steps", "title"),
     [
         ({"before": block(1000, 10), "profiled": block(1500, 20), "after": None}, "50 %"),
-        # the mean of both unprofiled blocks, weighted: (10 * 1000 + 30 * 1200) / 40 = 1150
-        ({"before": block(1000, 10), "profiled": block(1265, 20), "after": block(1200, 30)}, "10 %"),
+        # the same number as the head of the report has: steps before the profiler, whatever came after it
+        ({"before": block(1000, 10), "profiled": block(1265, 20), "after": block(1200, 30)}, "26 % longer"),
+        ({"before": block(1000, 1), "profiled": block(1265, 20), "after": block(1100, 30)}, "15 % longer"),
+        # 5,800 in all, of which the first 3,000: 4 steps of 700
+        ({"before": block(500, 10), "profiled": block(1160, 5, 3000, 700, 700, 700, 700)}, "40 % longer"),
+        # twice as long is no percentage of a whole
+        ({"before": block(1000, 10), "profiled": block(2500, 20)}, "2.5 times as long as"),
         ({"before": block(1000, 10), "profiled": block(1040, 20)}, None),
         ({"before": block(1000, 1), "profiled": block(1500, 20)}, None),
         ({"before": block(1000, 10), "profiled": block(1500, 2)}, None),

@@ -27,7 +27,7 @@ def expected(program: Path) -> tuple[dict[str, Any], dict[str, list[int]]]:
     match = re.search(r"EXPECT (\{.*\})", lines[0])
     assert match is not None
     places = {
-        kind: [number for number, line in enumerate(lines, 1) if line.endswith(f"# {mark}")]
+        kind: [number for number, line in enumerate(lines, 1) if re.search(rf"# .*\b{mark}\b", line)]
         for kind, mark in MARKS.items()
     }
     return json.loads(match.group(1)), places
@@ -37,6 +37,7 @@ def expected(program: Path) -> tuple[dict[str, Any], dict[str, list[int]]]:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
 def test_a_program_is_reported_as_its_first_line_says(program: Path, tmp_path: Path) -> None:
     wanted, places = expected(program)
+    passed = wanted.pop("hits", None)
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT / "src"),
@@ -74,4 +75,5 @@ def test_a_program_is_reported_as_its_first_line_says(program: Path, tmp_path: P
             "recompiles": report["recompiles"]["count"],
             "limit": len(found["limit"]),
         } == wanted, (cache, report["compiled"]["evidence"])
-        assert all(site["hits"] for site in sites if site["kind"] == "break")
+        hits = [site["hits"] for site in sites if site["kind"] == "break"]
+        assert all(hits) if passed is None else hits == passed, cache

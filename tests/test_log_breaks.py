@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from kinetoscope.analyses.log_breaks import LogBreaks, log_breaks
-from kinetoscope.ingest.compile_log import BreakRecord, read_compile_log
+from kinetoscope.ingest.compile_log import (
+    BreakRecord,
+    Compilation,
+    CompileLog,
+    SourceFrame,
+    read_compile_log,
+)
 from kinetoscope.ingest.log_text import is_framework_file, is_stdlib_file, parse_break
 
 LOGS = Path(__file__).parent / "traces" / "logs"
@@ -48,6 +54,46 @@ def test_a_break_in_a_loop_is_a_skipped_frame_at_its_function() -> None:
     assert (site.kind, site.function, site.line) == ("skipped_frame", "f", 70)
     assert (site.cause_line, site.gb_id, site.skip_gb_id) == (73, "gb0025", "gb7000")
     assert site.skip_reason == "graph break in loop"
+
+
+def test_a_break_inside_the_standard_library_is_at_the_line_that_called_it() -> None:
+    def stopped_at(*inner: SourceFrame) -> BreakRecord:
+        stack = (SourceFrame("/home/user/p.py", 8, "f", "json.dumps(x)"), *inner)
+        at = stack[-1]
+        return BreakRecord("0/0", 0, at.file, at.line, "no", None, (), None, False, None, None, stack)
+
+    encoder = SourceFrame("/usr/lib/python3.11/json/encoder.py", 200, "encode", "chunks = ...")
+    polyfill = SourceFrame("/v/site-packages/torch/_dynamo/polyfills/__init__.py", 505, "new", "obj = ...")
+    optimizer = SourceFrame("/v/site-packages/torch/optim/optimizer.py", 79, "step", "...")
+    item = Compilation(
+        "0/0",
+        0,
+        None,
+        1,
+        "log",
+        function="M.f",
+        code_name="f",
+        code_file="/home/user/p.py",
+        code_line=5,
+        produced_code=True,
+        breaks=(
+            stopped_at(encoder),
+            stopped_at(encoder, polyfill),
+            stopped_at(optimizer),
+            stopped_at(optimizer, replace(polyfill, line=506)),
+        ),
+    )
+    found = [
+        (s.kind, s.file, s.line, s.ordinal, s.function, s.code, s.cause_line)
+        for s in log_breaks(CompileLog(compilations=(item,))).sites
+    ]
+    mine = "/home/user/p.py", 8
+    assert found == [
+        ("break", *mine, 1, "f", "json.dumps(x)", 200),
+        ("break", *mine, 2, "f", "json.dumps(x)", 505),
+        ("framework", optimizer.file, 79, None, "step", "...", 79),
+        ("framework", polyfill.file, 506, None, "new", "obj = ...", 506),
+    ]
 
 
 def test_a_limit_is_at_its_function() -> None:

@@ -259,3 +259,14 @@ def test_costs_are_measured() -> None:
     assert costs["cpu_operator_ns"]
     assert profiled["cpu"]["cpu_operator_ns"]
     assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_the_slow_first_mark_of_a_process_is_not_in_the_window(runner: Runner) -> None:
+    """torch looks its operator up at the first mark, which takes milliseconds: some of a step."""
+    text = (
+        "import torch\nfrom kinetoscope.capturing.session import ProfileSession\n"
+        "known = lambda: sorted(n for n in vars(torch.ops.profiler) if 'enter' in n)\n"
+        "session = ProfileSession()\nsession.prepare()\nbefore = known()\n"
+        "session.start()\nsession.mark_step(1)\nsession.stop()\nprint(before == known() != [])\n"
+    )
+    assert runner.python(runner.script(text)).stdout == "True\n"

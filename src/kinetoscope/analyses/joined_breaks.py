@@ -119,28 +119,30 @@ class JoinedBreaks:
         return owner[calls.label[self.nesting.continuations]]
 
     def _hits(self, site: LogBreakSite) -> int | None:
-        """How often the break was passed: calls of its continuation, else of its callers' continuations.
+        """How often the break was passed: calls of what is compiled up to it, which passes it in every call,
+        or of its continuation, whichever are more.
 
-        A continuation that had nothing to compile leaves no region; then the calls of what met the break
-        count, since whatever is compiled up to a break passes it in every call. One pass calls one region of
-        each frame that was left, so frames are not added up.
+        Either can leave fewer regions than passes: a side with nothing to compile leaves none, the sides of
+        an ``if`` are continuations of their own, and one that reached its recompile limit runs eagerly.
+        Callers' continuations count where there is neither. One pass calls one region of each frame that was
+        left, so frames are not added up.
         """
         if site.kind in ("skipped_frame", "limit") or not len(self.join.links.regions.calls):
             return None
         after = {*site.continuation_ids, *site.outer_continuation_ids}
         before = [compile_id for compile_id in site.region_ids if compile_id not in after]
-        for ids, resumes in (
-            (site.continuation_ids, True),
-            (site.outer_continuation_ids, True),
-            (before, False),
-        ):
-            by_frame: dict[str, int] = {}
-            for compile_id in filter(self._leaves_regions, ids):
-                frame = frame_of(compile_id)
-                by_frame[frame] = by_frame.get(frame, 0) + self._calls_of(compile_id, resumes=resumes)
-            if by_frame:
-                return max(by_frame.values())
-        return None
+        known = [self._most_calls(site.continuation_ids, after=True), self._most_calls(before, after=False)]
+        if known == [None, None]:
+            return self._most_calls(site.outer_continuation_ids, after=True)
+        return max(calls for calls in known if calls is not None)
+
+    def _most_calls(self, ids: Iterable[str], *, after: bool) -> int | None:
+        """Calls of the most called frame among these compilations; None where none leaves regions."""
+        by_frame: dict[str, int] = {}
+        for compile_id in filter(self._leaves_regions, ids):
+            frame = frame_of(compile_id)
+            by_frame[frame] = by_frame.get(frame, 0) + self._calls_of(compile_id, resumes=after)
+        return max(by_frame.values(), default=None)
 
     def _leaves_regions(self, compile_id: str) -> bool:
         """Whether a compilation of this id made code that runs as a region."""

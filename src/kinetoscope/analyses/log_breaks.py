@@ -12,7 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from kinetoscope.ingest.log_text import is_framework_file, is_stdlib_file, resume_target
+from kinetoscope.ingest.log_text import (
+    is_framework_file,
+    is_library_file,
+    is_stdlib_file,
+    resume_target,
+)
 from kinetoscope.ingest.log_types import BreakRecord, Compilation, CompileLog, SourceFrame
 
 __all__ = ["LogBreakSite", "LogBreaks", "log_breaks"]
@@ -25,9 +30,11 @@ _Key = tuple[str, int, str, int]  # file, line, innermost function, how many bre
 class LogBreakSite:
     """One place where compilation stopped.
 
-    ``kind`` ``break``: the graph was cut at ``file:line``. ``skipped_frame``: the whole ``function`` at
-    ``file:line`` runs eagerly, because of what stands at ``cause_file:cause_line``. ``limit``: it ran
-    eagerly for calls that would have needed one compilation too many. ``framework``: a cut inside torch's
+    ``kind`` ``break``: the graph was cut at ``file:line``, the line of the program that called what stopped
+    it where that is in the standard library (which then is ``cause_file:cause_line``). ``skipped_frame``:
+    the whole ``function`` at ``file:line`` runs eagerly, because of what stands at ``cause_file:cause_line``
+    (``failed``: compiling it ended with an error, so that the program ran on without it, if it did).
+    ``limit``: it ran eagerly for calls that would have needed one compilation too many. ``framework``: a cut inside torch's
     own code. ``ordinal`` counts from 1 where one line has several breaks. ``region_ids`` are the
     compilations that met the break and those that continue after it; ``continuation_ids`` only the
     innermost continuation, whose calls count how often the break was passed, and ``outer_continuation_ids``
@@ -53,6 +60,7 @@ class LogBreakSite:
     region_ids: tuple[str, ...] = ()
     continuation_ids: tuple[str, ...] = ()
     outer_continuation_ids: tuple[str, ...] = ()
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +117,7 @@ def log_breaks(log: CompileLog) -> LogBreaks:
                 site.function = item.function
             for frame in record.user_stack:
                 latest[frame.file, _plain(frame.function), frame.line] = key, record.user_stack
-    ordinals = _ordinals(sites)
+    ordinals = _ordinals(sites, log.framework_root)
     result = [
         _freeze(entry, ordinals, log.framework_root) if isinstance(entry, _Site) else whole[_whole_key(entry)]
         for entry in order
@@ -182,18 +190,17 @@ def _is_framework(record: BreakRecord, root: str | None) -> bool:
     """A break in torch's own files, or in the standard library where torch called it."""
     if record.file is None:
         return False
-    if is_framework_file(record.file, root):
-        return True
-    if not is_stdlib_file(record.file):
-        return False
-    callers = [f for f in record.user_stack if not is_stdlib_file(f.file)]
+    if not is_library_file(record.file):
+        return is_framework_file(record.file, root)
+    callers = [f for f in record.user_stack if not is_library_file(f.file)]
     return bool(callers) and is_framework_file(callers[-1].file, root)
 
 
-def _ordinals(sites: dict[_Key, _Site]) -> dict[int, int]:
-    lines: dict[tuple[str, int], list[_Site]] = {}
-    for key, site in sites.items():
-        lines.setdefault(key[:2], []).append(site)
+def _ordinals(sites: dict[_Key, _Site], root: str | None) -> dict[int, int]:
+    lines: dict[tuple[str | None, int | None], list[_Site]] = {}
+    for site in sites.values():
+        frame = _place(site, root)
+        lines.setdefault((frame.file, frame.line), []).append(site)
     return {
         id(site): number
         for shared in lines.values()
@@ -202,23 +209,37 @@ def _ordinals(sites: dict[_Key, _Site]) -> dict[int, int]:
     }
 
 
-def _freeze(site: _Site, ordinals: dict[int, int], root: str | None) -> LogBreakSite:
+def _place(site: _Site, root: str | None) -> SourceFrame:
+    """Where a break is told to be: where tracing stopped; of one inside the standard library, the line of
+    the program that called it."""
     record = site.record
     inner = record.user_stack[-1] if record.user_stack else None
+    if site.kind == "break" and is_library_file(record.file or ""):
+        inner = _user_frame(record.user_stack, root) or inner
+        if inner is not None:
+            return inner
+    return SourceFrame(
+        record.file or "", record.line or 0, inner.function if inner else "", inner.code if inner else None
+    )
+
+
+def _freeze(site: _Site, ordinals: dict[int, int], root: str | None) -> LogBreakSite:
+    record, place = site.record, _place(site, root)
     user = _user_frame(record.user_stack, root)
+    own = place.file == record.file
     return LogBreakSite(
         kind=site.kind,
-        file=record.file,
-        line=record.line,
+        file=place.file,
+        line=place.line,
         ordinal=ordinals.get(id(site)),
-        function=site.function or (_plain(inner.function) if inner else None),
+        function=(site.function if own else None) or _plain(place.function) or None,
         reason=record.reason,
         gb_id=record.gb_id,
         explanation=record.explanation,
         hints=record.hints,
         cause_file=record.file,
         cause_line=record.line,
-        code=inner.code if inner else None,
+        code=place.code,
         user_file=user.file if user else None,
         user_line=user.line if user else None,
         region_ids=tuple(dict.fromkeys((*site.met_in, *site.continued_by, *site.outer))),
@@ -252,6 +273,7 @@ def _skip_site(item: Compilation, record: BreakRecord) -> LogBreakSite:
         user_file=item.file,
         user_line=item.line,
         region_ids=(item.id,),
+        failed=record.failed,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kinetoscope.analyses.log_compile_time import compile_ns
+from kinetoscope.ingest.log_text import is_framework_file
 from kinetoscope.ingest.log_types import Compilation, CompileLog, GuardFailure
 
 __all__ = ["LogRecompiles", "RecompileLimit", "RecompileSite", "explain_guard", "log_recompiles"]
@@ -76,7 +77,8 @@ def log_recompiles(log: CompileLog) -> LogRecompiles:
         if earlier:
             deliberate = bool(item.guard_failures) and all(f.is_backend_match for f in item.guard_failures)
             again.setdefault((item.function, item.file, item.line, deliberate), []).append(item)
-    sites = [_site(place[:3], place[3], items) for place, items in again.items()]
+    root = log.framework_root
+    sites = [_site(place[:3], place[3], items, root) for place, items in again.items()]
     sites.sort(key=lambda s: -s.compile_ns)
     counted = [s for s in sites if not s.deliberate]
     return LogRecompiles(
@@ -88,10 +90,15 @@ def log_recompiles(log: CompileLog) -> LogRecompiles:
 
 
 def _site(
-    place: tuple[str | None, str | None, int | None], deliberate: bool, items: list[Compilation]
+    place: tuple[str | None, str | None, int | None],
+    deliberate: bool,
+    items: list[Compilation],
+    root: str | None,
 ) -> RecompileSite:
     failures = [f for item in items for f in _telling(item.guard_failures)]
-    lines = [(f.source.file, f.source.line) for f in failures if f.source is not None]
+    asked = [f.source for f in failures if f.source is not None]
+    # a guard on a value that crossed a break is asked for in torch's own files, which tells nobody anything
+    lines = [(s.file, s.line) for s in asked if not is_framework_file(s.file, root)]
     return RecompileSite(
         *place,
         ids=tuple(item.id for item in items),
@@ -210,6 +217,18 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
         lambda m: f"key {m['what']} is now {'in' if m['neg'] else 'missing from'} {m['name']}",
     ),
     (
+        re.compile(rf"len\({_NAME}\) != (?P<was>\d+)$"),
+        lambda m: (
+            f"{m['name']} was not empty and now is"
+            if m["was"] == "0"
+            else f"the length of {m['name']} is now {m['was']}, and was another"
+        ),
+    ),
+    (
+        re.compile(r"not (?P<name>[\w.\[\]'\"]+)$"),
+        _tensor("{name} was empty and is not any more"),
+    ),
+    (
         re.compile(rf"{_NAME} is None$"),
         _tensor("{name} was None and is not any more"),
     ),
@@ -230,7 +249,7 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 
 def explain_guard(failure: GuardFailure) -> str:
     """One plain sentence for a failed guard; a guard of an unknown form is quoted."""
-    guard = _without_locals(failure.guard)
+    guard = _plain_names(failure.guard)
     for pattern, say in _RULES:
         match = pattern.match(guard)
         if match is not None:
@@ -238,9 +257,11 @@ def explain_guard(failure: GuardFailure) -> str:
     return f"a condition no longer holds: {guard.splitlines()[0] if guard else 'not stated'}"
 
 
-def _without_locals(guard: str) -> str:
-    """Older versions write a local as ``L['x']``; a person calls it ``x``."""
-    return re.sub(r"\bL\['(\w+)'\]", r"\1", guard)
+def _plain_names(guard: str) -> str:
+    """Names as a person has them: a global is ``G['x']`` in a guard, in older versions a local ``L['x']``,
+    and what an expression had computed when it was left at a break is ``___stack0``."""
+    guard = re.sub(r"\b___stack\d+\b", "a value from before the graph break", guard)
+    return re.sub(r"\b[LG]\['(\w+)'\]", r"\1", guard)
 
 
 def _words(expression: str) -> str:

@@ -166,6 +166,11 @@ class ProfileSession:
 
     def prepare(self) -> None:
         """Do what is slow about starting (CUPTI's first start takes a second) without recording yet."""
+        from torch.profiler import record_function
+
+        # The first mark of a process takes milliseconds, which would lie inside the first recorded step.
+        with record_function("ProfilerStep"):
+            pass
         with our_profiler():
             self._profile.prepare_trace()
             self._prepared = True

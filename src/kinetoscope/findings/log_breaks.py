@@ -11,7 +11,7 @@ from kinetoscope.analyses.log_breaks import LogBreakSite
 from kinetoscope.analyses.wording import counted, listed
 from kinetoscope.findings.facts import Facts
 from kinetoscope.findings.log_facts import LogFacts
-from kinetoscope.findings.log_reasons import Family, family_of, page_of, skip_family_of
+from kinetoscope.findings.log_reasons import Family, family_of, page_of, skip_family_of, subject_of
 from kinetoscope.schema import Finding
 from kinetoscope.trace import Int64
 
@@ -61,8 +61,10 @@ def not_compiled(facts: Facts) -> list[Finding]:
         return []
     skipped = [each.site.function or "a function" for each in facts.breaks.of("skipped_frame")]
     limited = [each.site.function or "a function" for each in facts.breaks.of("limit")]
-    if skipped or limited:
-        why = f"The compile log says that {listed([*skipped, *limited])} could not be compiled as a whole."
+    said = [f"{listed(skipped)} was given up as a whole"] if skipped else []
+    said += [f"{listed(limited)} reached the recompile limit"] if limited else []
+    if said:
+        why = f"The compile log says that {listed(said)}."
         fix = "Read the findings about these functions: they name the lines that stand in the way."
     elif facts.join.log.compilations:
         why = "Code was compiled, and none of it ran in this window."
@@ -123,15 +125,21 @@ def _skipped(facts: LogFacts, site: LogBreakSite) -> Finding:
     family, why = family_of(site), skip_family_of(site, inside_callee=_inside_callee(facts, site))
     cause = f" at {_short(site.cause_file)}:{site.cause_line}" if site.cause_line is not None else ""
     gave_up = f" ({why.words})" if why is not None else ""
+    what = "could not be compiled" if site.failed else "runs eagerly and has no compiled region of its own"
     text = [
-        f"{function} ({_short(site.file)}:{site.line}) runs eagerly and has no compiled region of its own:"
-        f" {family.words}{cause}{gave_up}.",
+        f"{function} ({_short(site.file)}:{site.line}) {what}: {family.words}{cause}{gave_up}.",
         *_excerpts([site]),
     ]
+    if site.failed:
+        text.append(
+            f"Dynamo says: {site.reason}. The program gets this as an error (fullgraph=True does that for a"
+            " graph break), unless torch._dynamo.config.suppress_errors is set. If it goes on, it does so"
+            " without compiled code."
+        )
     families = [family] if why is None or why.name == family.name else [why, family]
     return facts.finding(
         "skipped-frame",
-        f"{function} is not compiled: it was skipped",
+        f"{function} is not compiled: {'compiling it failed' if site.failed else 'it was skipped'}",
         " ".join(text),
         _fix(families, [site]),
         severity="high",
@@ -159,8 +167,9 @@ def _passed(sites: Sequence[JoinedSite]) -> str:
 def _reasons(sites: Sequence[LogBreakSite]) -> str:
     said: dict[str, None] = {}
     for site in sites:
-        page = f", {site.gb_id}" if site.gb_id else ""
-        said[f"{family_of(site).words} ({site.reason}{page})"] = None
+        subject, page = subject_of(site), f", {site.gb_id}" if site.gb_id else ""
+        called = f": {subject}" if subject is not None else ""
+        said[f"{family_of(site).words} ({site.reason}{called}{page})"] = None
     return listed(list(said), 3)
 
 
@@ -169,7 +178,7 @@ def _excerpts(sites: Sequence[LogBreakSite]) -> list[str]:
     by_code: dict[str, list[str]] = {}
     for site in sites:
         code = (site.code or "").strip()
-        number = str(site.cause_line)
+        number = str(site.line if site.kind == "break" else site.cause_line)
         if code and number not in by_code.setdefault(code, []):
             by_code[code].append(number)
     texts = [

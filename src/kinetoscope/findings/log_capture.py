@@ -58,29 +58,26 @@ def profiler_distortion(facts: Facts) -> list[Finding]:
     capture = facts.capture
     if capture is None:
         return []
-    profiled = capture.mean_step_ns("profiled")
-    blocks = [(capture.mean_step_ns(name), capture.steps_of(name)) for name in ("before", "after")]
-    known = [(mean, steps) for mean, steps in blocks if mean is not None and steps > 0]
-    timed = sum(steps for _, steps in known)
-    if profiled is None or min(timed, capture.steps_of("profiled")) < _FEWEST:
+    profiled = capture.steady_step_ns("profiled")
+    # Not the mean with the steps timed after it: those are slower where the profiler leaves something behind.
+    timed = next((name for name in ("before", "after") if capture.steps_of(name) >= _FEWEST), None)
+    unprofiled = None if timed is None else capture.mean_step_ns(timed)
+    if profiled is None or unprofiled is None or capture.steps_of("profiled") < _FEWEST:
         return []
-    unprofiled = sum(mean * steps for mean, steps in known) / timed
     slower = profiled / unprofiled - 1
     if slower < _SLOWER:
         return []
-    counts = counted(timed, "step")
+    longer = f"{percent(slower)} longer than" if slower < 1 else f"{slower + 1:.1f} times as long as"
     return [
         facts.finding(
             "profiler-distortion",
-            f"Profiled steps are {percent(slower)} longer than unprofiled ones",
+            f"Profiled steps are {longer} unprofiled ones",
             f"A step took {duration(profiled)} under the profiler and {duration(unprofiled)} without it"
-            " (mean of"
-            f" {counts} timed beside it). CPU times of this trace, and idle time of the device that they"
-            " cause, are"
-            " too long by as much; times of single kernels are not.",
+            f" (mean of {counted(capture.steps_of(timed or ''), 'step')} timed {timed} it). CPU times of this"
+            " trace, and idle time of the device that they cause, are too long by as much; times of single"
+            " kernels are not.",
             "Compare captures with captures. Leave out --record-shapes, --with-stack and --profile-memory"
-            " unless"
-            " you need them: they cost most.",
+            " unless you need them: they cost most.",
             severity="medium" if slower >= _MUCH_SLOWER else "low",
         )
     ]

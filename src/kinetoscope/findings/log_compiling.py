@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kinetoscope.analyses.log_compile_time import FrameCompileTime
 from kinetoscope.analyses.log_recompiles import RecompileLimit, RecompileSite
 from kinetoscope.analyses.wording import counted, duration, listed, percent
@@ -11,7 +13,10 @@ from kinetoscope.schema import Finding, Severity
 
 __all__ = ["ALL", "compile_time", "recompile", "recompile_limit"]
 
-_SHAPE_WORDS = ("size of", "stride of", "had ", "range it was compiled for", "length of")
+_SHAPE_WORDS = ("size of", "stride of", "had ", "range it was compiled for")
+_LENGTH_WORDS = ("length of", "was empty", "was not empty")
+# What a guard compares with: numbers, texts.
+_VALUES = re.compile(r"(?<=was )('[^']*'|\S+)|(?<=now )\S+")
 _MUCH_NS = 10_000_000_000
 _SOME_NS = 1_000_000_000
 # Writing the log is said where it is more than this share of what it measures.
@@ -141,7 +146,15 @@ def _place(function: str | None, file: str | None, line: int | None) -> str:
 
 
 def _why(reasons: tuple[str, ...]) -> str:
-    return listed(list(reasons), 3) if reasons else "the log does not say why"
+    """Reasons, one of those that differ in nothing but values (a size that grows, say)."""
+    alike: dict[str, list[str]] = {}
+    for reason in reasons:
+        alike.setdefault(_VALUES.sub("#", reason), []).append(reason)
+    said = [
+        first + (f" (and {counted(len(more), 'more time')} with other values)" if more else "")
+        for first, *more in alike.values()
+    ]
+    return listed(said, 3) if said else "the log does not say why"
 
 
 def _fix_of(reasons: tuple[str, ...]) -> str:
@@ -152,6 +165,21 @@ def _fix_of(reasons: tuple[str, ...]) -> str:
             "Mark the size that changes with torch._dynamo.mark_dynamic, or compile with dynamic=True; or"
             " pad inputs"
             " to a few sizes."
+        )
+    if any(word in text for word in _LENGTH_WORDS):
+        advice.append(
+            "A list, dict or set that grows or shrinks is compiled in with its length: keep it out of the"
+            " compiled function, or keep a tensor of fixed size instead."
+        )
+    if "['lr']" in text:
+        advice.append(
+            "Give the optimizer its learning rate as a tensor (lr=torch.tensor(0.1)): a number that a"
+            " scheduler changes is compiled in."
+        )
+    if re.search(r"\bself\.\S* was \d+ and is now another value", text):
+        advice.append(
+            "torch._dynamo.config.allow_unspec_int_on_nn_module = True lets whole numbers that a module"
+            " counts in its attributes change."
         )
     if "another value" in text or "range it was compiled for" in text:
         advice.append(

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from kinetoscope.analyses.log_breaks import LogBreakSite
 
-__all__ = ["Family", "family_of", "page_of", "skip_family_of"]
+__all__ = ["Family", "family_of", "page_of", "skip_family_of", "subject_of"]
 
+_SUBJECT = re.compile(r"\b(?:function|builtin|operator|Operator|method) `([^`\s]+?)\.?`")
 _PAGES = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
 
 
@@ -33,9 +34,17 @@ _PRINT = Family(
     " `if not torch.compiler.is_compiling():`. To keep it, add the function to"
     " torch._dynamo.config.reorderable_logging_functions (it then runs after the graph).",
 )
+_LOGGER = Family(
+    "logger",
+    "a log message while computing (logging.Logger)",
+    "Move the log call out of the compiled function, or guard it with"
+    " `if not torch.compiler.is_compiling():`. Adding the method (logging.Logger.info, say) to"
+    " torch._dynamo.config.ignore_logger_methods leaves its calls out of compiled code.",
+)
 _ITEM = Family(
     "item",
-    "a tensor's value is taken into Python (.item(), .tolist(), int(), float())",
+    "a tensor's value is taken into Python (.item(), .tolist(), int(), float(), a NumPy function that"
+    " returns a number)",
     "Keep the value in a tensor (torch.where, torch.clamp, indexing with a tensor). Where Python needs the"
     " number"
     " and only computes with it, set torch._dynamo.config.capture_scalar_outputs = True. A value that is only"
@@ -77,12 +86,31 @@ _UNSUPPORTED = Family(
     " can be registered with torch.library.custom_op, so that graphs contain it as one operator;"
     " torch.compiler.allow_in_graph is the short way for pure torch code.",
 )
+_MARKED = Family(
+    "marked",
+    "a call of a function that Dynamo is told not to trace",
+    "Call it before or after the compiled part. Where it is plain PyTorch code,"
+    " torch._dynamo.dont_skip_tracing has it traced all the same.",
+)
 _BACKWARD = Family(
     "backward",
     "backward() or autograd.grad() inside the compiled function",
     "Compile the forward (with the loss) and call backward() outside; its graph is compiled with the"
     " forward's."
     " To compile a whole step, use torch._dynamo.config.compiled_autograd = True.",
+)
+_RAISED = Family(
+    "raised",
+    "an exception that nothing in the function catches",
+    "Check before the call of the compiled function, and raise there. One call that raises while it is"
+    " compiled gives the function up, also for later calls that do not raise.",
+)
+_BACKEND = Family(
+    "backend",
+    "an error of the backend, after the graph was made",
+    'Compile with backend="aot_eager": if that works, the error is Inductor\'s. The message is in the log'
+    " (dynamo_error), and TORCHDYNAMO_REPRO_AFTER=aot writes a small program that shows it, for a report to"
+    " PyTorch.",
 )
 _LOOP = Family(
     "loop",
@@ -118,16 +146,18 @@ def _says(pattern: str) -> _Test:
 _RULES: tuple[tuple[Family, tuple[_Test, ...]], ...] = (
     (_EXPLICIT, (_ids("gb0025"), _says(r"torch\._dynamo\.graph_break\(\)"))),
     (_DISABLED, (_ids("gb0098", "gb0099"), _says(r"compiler\.disable|_dynamo\.disable"))),
+    (_LOGGER, (_ids("gb0291"), _says(r"logging\.Logger"))),
     (
         _PRINT,
         (
-            _ids("gb0291"),
             _says(
                 r"builtin (operator )?`(print|breakpoint|_?warnings\.warn)\b"
                 r"|BuiltinVariable\(print\)|logging\."
             ),
         ),
     ),
+    (_RAISED, (_ids("gb0088"), _says(r"^Observed exception"))),
+    (_BACKEND, (_says(r"^backend='|raised:|^LoweringException|^InductorError|C\+\+ compile error"),)),
     (_ITEM, (_ids("gb0124", "gb0109"), _says(r"\.item\(\)|\.tolist\(\)|scalar_outputs|_local_scalar_dense"))),
     (
         _BRANCH,
@@ -146,6 +176,7 @@ _RULES: tuple[tuple[Family, tuple[_Test, ...]], ...] = (
     (_BACKWARD, (_ids("gb0123", "gb9186"), _says(r"\.backward\(\) call|autograd\.grad"))),
     (_GENERATOR, (_ids("gb0003", "gb0120", "gb0253", "gb2549"), _says(r"generator"))),
     (_BLOCK, (_ids("gb0066", "gb0142"), _says(r"context manager|ContextWrapping|exception handler"))),
+    (_MARKED, (_says(r"intentionally marked that the function"),)),
     (_UNSUPPORTED, (_says(r"builtin|C/C\+\+|C extension|skipped|not traced|unsupported|method call|numpy"),)),
 )
 _SKIP_RULES: tuple[tuple[Family, tuple[_Test, ...]], ...] = (
@@ -174,8 +205,11 @@ def skip_family_of(site: LogBreakSite, *, inside_callee: bool = False) -> Family
 
     ``inside_callee``: the break is in a function that the given-up one was running. Dynamo leaves a plain
     callee to run on its own, so without another cause that function is a generator. Where the log says only
-    that the function could not be continued, a with or try block is around the break: loops are named.
+    that the function could not be continued, a with or try block is around the break: loops are named. A
+    function that failed to compile, or raised while it was compiled, was given up for that alone.
     """
+    if site.failed or family_of(site) is _RAISED:
+        return None
     text = site.skip_reason or ""
     for family, tests in _SKIP_RULES:
         if any(test(site, text) for test in tests):
@@ -183,6 +217,12 @@ def skip_family_of(site: LogBreakSite, *, inside_callee: bool = False) -> Family
     if text:
         return None
     return _GENERATOR if inside_callee else _BLOCK
+
+
+def subject_of(site: LogBreakSite) -> str | None:
+    """What was called that stopped it (a function, a builtin), where Dynamo's explanation names it."""
+    named = _SUBJECT.search(site.explanation or "")
+    return None if named is None or named[1] in (site.reason or "") else named[1]
 
 
 def page_of(gb_id: str | None) -> str | None:

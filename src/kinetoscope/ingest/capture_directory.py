@@ -47,6 +47,17 @@ class Capture:
         value = _within(self.manifest, "steps", block, "mean_ns")
         return value if isinstance(value, int) and value > 0 else None
 
+    def steady_step_ns(self, block: str) -> int | None:
+        """The same without the block's first step, where there are more than two and their times are known:
+        what starts then is no part of a usual step."""
+        mean, steps = self.mean_step_ns(block), self.steps_of(block)
+        wall = _within(self.manifest, "steps", block, "wall_ns")
+        each = _within(self.manifest, "steps", block, "host_ns")
+        first = each[0] if isinstance(each, list) and len(each) == steps > 2 else None
+        if mean is None or not isinstance(wall, int) or not isinstance(first, int) or not 0 < first < wall:
+            return mean
+        return round((wall - first) / (steps - 1))
+
     def steps_of(self, block: str) -> int:
         """How many steps that block timed."""
         value = _within(self.manifest, "steps", block, "steps")

@@ -15,6 +15,15 @@ from typing import Any
 
 import msgspec
 
+from kinetoscope.ingest.log_metrics import (
+    failure_of,
+    guard_ns_of,
+    integer,
+    skip_reason_of,
+    text,
+    texts,
+    times_of,
+)
 from kinetoscope.ingest.log_names import name_compilation
 from kinetoscope.ingest.log_records import LogRecord
 from kinetoscope.ingest.log_spans import OpenSpan, SpanTracker, freeze_spans
@@ -23,9 +32,12 @@ from kinetoscope.ingest.log_state import (
     IGNORED_KINDS,
     OpenCompilation,
     TextKeeper,
-    is_number,
 )
-from kinetoscope.ingest.log_text import GuardTree, parse_break, parse_guard_failures, parse_guard_tree
+from kinetoscope.ingest.log_text import (
+    parse_break,
+    parse_guard_failures,
+    parse_guard_tree,
+)
 from kinetoscope.ingest.log_types import (
     AotGraph,
     CacheResult,
@@ -98,7 +110,7 @@ class FileBuilder:
         kind = record.kind
         self.counts[kind] += 1
         if self.rank is None:
-            self.rank = _int(record.header.get("rank"))
+            self.rank = integer(record.header.get("rank"))
         try:
             handler = self._handlers.get(kind)
             if handler is not None:
@@ -127,7 +139,7 @@ class FileBuilder:
         if compile_id is None:
             return None
         state = self._state(compile_id, record.pid, opens=opens)
-        state.attempt = max(state.attempt, _int(record.header.get("attempt")) or 0)
+        state.attempt = max(state.attempt, integer(record.header.get("attempt")) or 0)
         return state
 
     # ---- one handler for each kind of record
@@ -170,7 +182,7 @@ class FileBuilder:
                 file=self._strings.get(e["filename"], "")
                 if isinstance(e["filename"], int)
                 else str(e["filename"]),
-                line=_int(e.get("line")) or 0,
+                line=integer(e.get("line")) or 0,
                 function=str(e.get("name") or ""),
                 code=str(e["loc"]) if keep and e.get("loc") else None,
             )
@@ -221,7 +233,7 @@ class FileBuilder:
             return
         body = self.keeper.metrics(record.body)
         if self.torch_version is None:
-            self.torch_version = _text(body.get("pytorch_version"))
+            self.torch_version = text(body.get("pytorch_version"))
         if record.kind.endswith("_runtime"):
             state.runtime_metrics.append(body)
         elif record.kind.startswith("bwd_"):
@@ -244,7 +256,7 @@ class FileBuilder:
         data = record.payload or b""
         aot_id = _AOT_ID.search(data[:4096])
         backward = aot_id.group(1) == b"backward" if aot_id else b"tangents_1" in data
-        path = _text(record.body.get("file_path")) or _text(record.body.get("filename"))
+        path = text(record.body.get("file_path")) or text(record.body.get("filename"))
         state.pending = replace(graph, backward=backward, file_path=path, code=self.keeper.keep(record))
         state.has_code = True
 
@@ -309,7 +321,7 @@ class FileBuilder:
         self._flush(state)
         m, spans = state.metrics, freeze_spans(state.spans, self.spans.last_ns)
         last = state.stack[-1] if state.stack else None
-        start_ns, end_ns = _times(spans, m)
+        start_ns, end_ns = times_of(spans, m)
         guarded = m.get("has_guarded_code")
         item = Compilation(
             id=state.id,
@@ -317,24 +329,24 @@ class FileBuilder:
             rank=self.rank,
             pid=state.pid,
             source=self.source,
-            code_name=last.function if last else _text(m.get("co_name")),
-            code_file=last.file if last else _text(m.get("co_filename")),
-            code_line=last.line if last else _int(m.get("co_firstlineno")),
+            code_name=last.function if last else text(m.get("co_name")),
+            code_file=last.file if last else text(m.get("co_filename")),
+            code_line=last.line if last else integer(m.get("co_firstlineno")),
             stack=state.stack,
             start_ns=start_ns,
             end_ns=end_ns,
             attempts=state.attempt + 1,
-            restart_reasons=_texts(m.get("restart_reasons")),
+            restart_reasons=texts(m.get("restart_reasons")),
             produced_code=bool(guarded) if m and (guarded is not None or m.get("fail_type")) else None,
-            fail_type=_text(m.get("fail_type")),
-            fail_reason=_text(m.get("fail_reason")),
-            breaks=tuple(state.breaks),
+            fail_type=text(m.get("fail_type")),
+            fail_reason=text(m.get("fail_reason")),
+            breaks=tuple(state.breaks) or failure_of(state.id, state.attempt, m),
             guard_failures=tuple(state.failures),
-            ops=_int(m.get("graph_op_count")),
-            guards=_int(m.get("guard_count")),
-            guard_ns=_guard_ns(m, state.tree),
+            ops=integer(m.get("graph_op_count")),
+            guards=integer(m.get("guard_count")),
+            guard_ns=guard_ns_of(m, state.tree),
             dynamic=tuple(state.dynamic),
-            cudagraph_skip_reason=_skip_reason(state),
+            cudagraph_skip_reason=skip_reason_of(*state.runtime_metrics, *state.backward_metrics, m),
             caches=tuple(state.caches),
             dynamo_graph=state.dynamo_graph,
             aot_graphs=tuple(state.aot_graphs),
@@ -346,44 +358,3 @@ class FileBuilder:
             extra={kind: tuple(places) for kind, places in state.extra.items()},
         )
         return name_compilation(item, state.tree, self.framework_root)
-
-
-def _times(spans: tuple[Span, ...], m: dict[str, Any]) -> tuple[int | None, int | None]:
-    """Start and end of the forward compilation: the event ``dynamo``, else the metrics' own times."""
-    for span in spans:
-        if span.name in ("dynamo", "entire_frame_compile") and span.parent is None:
-            return span.start_ns, span.end_ns if span.closed else None
-    start, end = _int(m.get("start_time_us")), _int(m.get("end_time_us"))
-    if start is None and is_number(m.get("start_time")):
-        start = int(m["start_time"] * 1e6)
-    if end is None and start is not None and is_number(m.get("entire_frame_compile_time_s")):
-        end = start + int(m["entire_frame_compile_time_s"] * 1e6)
-    if start is None and spans:
-        return spans[0].start_ns, max(span.end_ns for span in spans)
-    return None if start is None else start * 1000, None if end is None else end * 1000
-
-
-def _guard_ns(m: dict[str, Any], tree: GuardTree | None) -> int | None:
-    if tree is not None and tree.latency_ns is not None:
-        return tree.latency_ns
-    latency = _int(m.get("guard_latency_us"))
-    return None if latency is None else latency * 1000
-
-
-def _skip_reason(state: OpenCompilation) -> str | None:
-    for metrics in (*state.runtime_metrics, *state.backward_metrics, state.metrics):
-        if isinstance(metrics.get("cudagraph_skip_reason"), str):
-            return str(metrics["cudagraph_skip_reason"])
-    return None
-
-
-def _int(value: object) -> int | None:
-    return value if isinstance(value, int) and is_number(value) else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    return tuple(str(each) for each in value) if isinstance(value, list) else ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kinetoscope.ingest.log_metrics import is_number
 from kinetoscope.ingest.log_records import LogRecord, Payload
 from kinetoscope.ingest.log_spans import OpenSpan
 from kinetoscope.ingest.log_text import GuardTree
@@ -17,10 +18,7 @@ from kinetoscope.ingest.log_types import (
     SourceFrame,
 )
 
-__all__ = ["EXTRA_KINDS", "IGNORED_KINDS", "OpenCompilation", "TextKeeper", "is_number"]
-
-# No time, line or count of a log is larger; a damaged one can be, and would not fit the columns of a trace.
-_LARGEST = 1 << 53
+__all__ = ["EXTRA_KINDS", "IGNORED_KINDS", "OpenCompilation", "TextKeeper"]
 
 IGNORED_KINDS = frozenset(
     [
@@ -69,11 +67,6 @@ EXTRA_KINDS = frozenset(
         "cudagraph_dump",
     ]
 )
-
-
-def is_number(value: object) -> bool:
-    """Whether a value of a record is a number that can be counted with: finite, and no truth value."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST < value < _LARGEST
 
 
 class TextKeeper:

@@ -15,8 +15,10 @@ from kinetoscope.ingest.log_types import BreakRecord, GuardFailure, SourceFrame
 __all__ = [
     "GuardTree",
     "is_framework_file",
+    "is_library_file",
     "is_stdlib_file",
     "parse_break",
+    "parse_failure",
     "parse_guard_failures",
     "parse_guard_tree",
     "parse_stack_text",
@@ -31,10 +33,12 @@ _SKIPS = re.compile(r"Skipping the (?:function|frame)|results in a skip|skipping
 _PREFACE = ("Encountered graph break when", "Failed to handle graph break", "Graph break encountered")
 _STACK_LINE = re.compile(r'^\s*File "(.*)", line (\d+)(?:, in (.*))?$')
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(.+)_at_(\d+)$", re.S)
-_TORCH = re.compile(r"(?:^|/)(?:site|dist)-packages/(?:torch|functorch)/")
+# guards name files by their last two parts
+_TORCH = re.compile(r"(?:^|/)(?:site|dist)-packages/(?:torch|functorch)/|^_dynamo/")
 _STDLIB = re.compile(
     r"(?:^|/)lib(?:64)?/python\d[\d.]*t?/(?!(?:site|dist)-packages/)|/Lib/(?!site-packages/)"
 )
+_POLYFILLS = "/torch/_dynamo/polyfills/"
 _GUARD_COMMENT = re.compile(r"\s+# (.*)$")
 _GUARD_PLACE = re.compile(r"^(?:(.*?)\s+# )?(\S+?):(\d+) in ([^\s(]+)")
 _LOCAL = re.compile(
@@ -136,6 +140,11 @@ def is_stdlib_file(path: str) -> bool:
     return path.startswith("<frozen ") or _STDLIB.search(path.replace("\\", "/")) is not None
 
 
+def is_library_file(path: str) -> bool:
+    """Whether a file is of the standard library, or stands in for it (Dynamo's polyfills of builtins)."""
+    return is_stdlib_file(path) or _POLYFILLS in path.replace("\\", "/")
+
+
 def parse_stack_text(text: str) -> tuple[SourceFrame, ...]:
     """Frames of a formatted Python stack, outermost first; the line under each is its code."""
     frames: list[SourceFrame] = []
@@ -174,6 +183,28 @@ def parse_break(text: str, compile_id: str, attempt: int) -> BreakRecord:
         skip_reason=_cause(second)[0] if second else None,
         skip_gb_id=next(iter(_GB_ID.findall(second)), None) if second else None,
         user_stack=parse_stack_text(stack_text),
+    )
+
+
+def parse_failure(
+    reason: str, compile_id: str, attempt: int, file: str | None, line: int | None
+) -> BreakRecord:
+    """The error that ended a compilation, from its metrics; ``file:line`` is the user's line, if known."""
+    said, explanation, hints = _cause(reason)
+    return BreakRecord(
+        compile_id=compile_id,
+        attempt=attempt,
+        file=file,
+        line=line,
+        reason=said,
+        explanation=explanation,
+        hints=hints,
+        gb_id=next(iter(_GB_ID.findall(reason)), None),
+        skips=True,
+        skip_reason=None,
+        skip_gb_id=None,
+        user_stack=(),
+        failed=True,
     )
 
 

@@ -51,11 +51,12 @@ class LogWarning:
 
 @dataclass(frozen=True, slots=True)
 class BreakRecord:
-    """One ``dynamo_graph_break_reason`` record.
+    """One ``dynamo_graph_break_reason`` record, or what made a compilation fail without one.
 
     ``file:line`` is where tracing stopped; ``user_stack`` (outermost first) the calls that led there.
     ``skips`` says that Dynamo gave the whole frame up, with ``skip_reason`` and ``skip_gb_id`` where the
-    record names a second cause.
+    record names a second cause. ``failed``: the compilation ended with an error (``fullgraph=True``, or an
+    error of the backend), which the program got unless it has errors suppressed.
     """
 
     compile_id: str
@@ -70,6 +71,7 @@ class BreakRecord:
     skip_reason: str | None
     skip_gb_id: str | None
     user_stack: tuple[SourceFrame, ...]
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
