@@ -142,3 +142,11 @@ def test_only_the_strip_that_was_dragged_over_counts(timeline: Timeline, tmp_pat
     page.page.mouse.up()
     page.page.wait_for_selector(".details tbody tr")
     assert page.page.locator(".details tbody td.name").all_inner_texts() == ["an op"]
+
+
+def test_a_timeline_without_anything_to_draw_says_so(timeline: Timeline, tmp_path: Path) -> None:
+    path = tmp_path / "negative.json"
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 5, "dur": -10}
+    path.write_text(json.dumps({"traceEvents": [event]}))
+    page = timeline(path)
+    assert "No event of this trace has a time that can be drawn." in page.page.inner_text(".body")

@@ -139,6 +139,15 @@ function regions(data) {
   );
 }
 
+/**
+ * Places that are listed with the breaks and are not counted as one.
+ * @param {any[]} sites
+ */
+function others(sites) {
+  const number = sites.filter((site) => site.kind !== "break").length;
+  return number ? `, and ${counted(number, "other place")} where code is left` : "";
+}
+
 /** @param {any} data */
 function breaks(data) {
   const found = data.breaks;
@@ -153,7 +162,7 @@ function breaks(data) {
     { id: "breaks" },
     found.count === null
       ? "Graph breaks: this trace does not tell"
-      : `${counted(found.count, "graph break")}${found.bound === "estimate" && found.count ? ", an estimate from the trace alone" : ""}`,
+      : `${counted(found.count, "graph break")}${found.bound === "estimate" && found.count ? ", an estimate from the trace alone" : ""}${others(found.sites)}`,
   );
   if (!found.sites.length) return h("section", { "aria-labelledby": "breaks" }, title);
   return h(

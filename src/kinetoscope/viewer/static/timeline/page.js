@@ -104,6 +104,8 @@ export async function timelinePage(app, place, values) {
     body,
   );
   content.append(nameColumn.pinned, nameColumn.loose);
+  if (!trace.rows.length)
+    content.append(h("p", { class: "nothing" }, "No event of this trace has a time that can be drawn."));
   const splits = splitters(element, body, () => resized());
   element.append(splits.bottom, details.element, helpDialog);
   fill(place, element);
