@@ -95,6 +95,15 @@ def test_the_three_breaks_of_seed_breaks() -> None:
         ]
 
 
+@pytest.mark.parametrize("name", ["pair_breaks_infer", "pair_breaks_train"])
+def test_breaks_that_a_reset_left_behind_are_not_passed(name: str) -> None:
+    """One process, its log of both halves: eight calls with three breaks, a reset, eight without."""
+    report = analyse([str(GPU / name)], use_store=False)
+    assert report.ranks is not None
+    hits = [sorted((s.line, s.hits) for s in one.graph_breaks.sites) for one in report.ranks]
+    assert sorted(hits) == [[(line, n) for line in (43, 45, 47)] for n in (0, 8)]
+
+
 @pytest.mark.parametrize(("name", "unknown"), [("seed_resnet", 9), ("gpt_train", 0), ("gpt_decode", 0)])
 def test_every_generated_kernel_has_its_code_and_its_lines(name: str, unknown: int) -> None:
     """Also the replayed ones. Without source nodes in the log there is no line, and the consumer is named."""

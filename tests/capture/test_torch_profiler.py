@@ -263,7 +263,7 @@ def test_costs_are_measured() -> None:
 
 
 def test_the_slow_first_mark_of_a_process_is_not_in_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first mark of a process takes milliseconds, some of them steps long: it is made before recording."""
+    """The first mark of a process takes milliseconds, which are whole steps: it is made before recording."""
     made: list[tuple[str, bool]] = []
     original = torch.profiler.record_function
 

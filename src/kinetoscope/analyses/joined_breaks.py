@@ -6,7 +6,7 @@ site alone: the break that it continues, else (a callee that was not inlined) th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -131,17 +131,25 @@ class JoinedBreaks:
             return None
         after = {*site.continuation_ids, *site.outer_continuation_ids}
         before = [compile_id for compile_id in site.region_ids if compile_id not in after]
-        known = [self._most_calls(site.continuation_ids, after=True), self._most_calls(before, after=False)]
+        place = (site.cause_file, site.cause_line)
+
+        def meets(item: Compilation) -> bool:
+            return any((record.file, record.line) == place for record in item.breaks)
+
+        def resumes(item: Compilation) -> bool:
+            return item.resumes_line is not None
+
+        known = [self._most_calls(site.continuation_ids, resumes), self._most_calls(before, meets)]
         if known == [None, None]:
-            return self._most_calls(site.outer_continuation_ids, after=True)
+            return self._most_calls(site.outer_continuation_ids, resumes)
         return max(calls for calls in known if calls is not None)
 
-    def _most_calls(self, ids: Iterable[str], *, after: bool) -> int | None:
+    def _most_calls(self, ids: Iterable[str], counts: Callable[[Compilation], bool]) -> int | None:
         """Calls of the most called frame among these compilations; None where none leaves regions."""
         by_frame: dict[str, int] = {}
         for compile_id in filter(self._leaves_regions, ids):
             frame = frame_of(compile_id)
-            by_frame[frame] = by_frame.get(frame, 0) + self._calls_of(compile_id, resumes=after)
+            by_frame[frame] = by_frame.get(frame, 0) + self._calls_of(compile_id, counts)
         return max(by_frame.values(), default=None)
 
     def _leaves_regions(self, compile_id: str) -> bool:
@@ -150,14 +158,14 @@ class JoinedBreaks:
             item.ops is not None or item.guards is not None for item in self.join.log.with_id(compile_id)
         )
 
-    def _calls_of(self, compile_id: str, *, resumes: bool) -> int:
-        """Calls of a compile id; ids start again after a reset, so a continuation has to be one."""
+    def _calls_of(self, compile_id: str, counts: Callable[[Compilation], bool]) -> int:
+        """Calls of a compile id that ran a compilation which counts: ids start again after a reset."""
         calls = self.join.links.regions.calls
         if compile_id not in calls.labels:
             return 0
         ran = self.join.of_region_call[calls.label == calls.labels.index(compile_id)]
         items = self.join.log.compilations
-        return sum(1 for n in ran.tolist() if n >= 0 and (not resumes or items[n].resumes_line is not None))
+        return sum(1 for n in ran.tolist() if n >= 0 and counts(items[n]))
 
 
 def _reported(each: JoinedSite, steps: int | None) -> BreakSite:
