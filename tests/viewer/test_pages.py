@@ -300,6 +300,23 @@ def test_a_region_leads_to_its_own_first_call(open_page: Open, tmp_path: Path) -
     until(page, "kinetoscope.selection.data?.start_ns === 20000")
 
 
+def test_a_download_runs_nothing_and_keeps_numbers(open_page: Open, tmp_path: Path) -> None:
+    page = open_page("seed_breaks", "query")
+    page.wait_for_selector(".schema details")
+    page.fill("textarea", "SELECT '=1+1' AS a, '-2+3' AS b, -1.5 AS c, -7 AS d, 'x,\"y' AS e, NULL AS \"@f\"")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".table tbody tr")
+    with page.expect_download() as download:
+        page.click("text=Download CSV")
+    target = tmp_path / "rows.csv"
+    download.value.save_as(target)
+    with target.open(newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["a", "b", "c", "d", "e", "'@f"],
+            ["'=1+1", "'-2+3", "-1.5", "-7", 'x,"y', ""],
+        ]
+
+
 def test_a_query_is_stopped(open_page: Open) -> None:
     page = open_page("seed_breaks", "query", forgive=True)
     page.wait_for_selector(".schema details")

@@ -21,6 +21,9 @@ const EXAMPLES = [
   ],
 ];
 
+/** Decimals come as texts, so that no digit is lost. */
+const NUMBER = /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i;
+
 /**
  * @param {import("../main.js").App} app
  * @param {HTMLElement} place
@@ -114,7 +117,8 @@ export async function queryPage(app, place, values) {
     const written = (cell) => {
       if (cell === null) return "";
       // a text that a spreadsheet would run as a formula is marked as text
-      const text = typeof cell === "string" && /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : String(cell);
+      const runs = typeof cell === "string" && /^[=+\-@\t\r]/.test(cell) && !NUMBER.test(cell);
+      const text = runs ? `'${cell}` : String(cell);
       return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
     };
     const lines = [answer.columns, ...answer.rows].map((row) => row.map(written).join(","));
