@@ -285,3 +285,14 @@ def test_ranking() -> None:
         "possible-break",
         "kernel-names",
     ]
+
+
+def test_operators_of_another_backend_are_not_put_down_to_inductor(tmp_path: Path) -> None:
+    """A region, an operator in it, and nothing of Inductor's: backend="eager" leaves that."""
+    events = [
+        event for at in (0, 100, 200) for event in (region("0/0", at, 50), op("aten::gelu", at + 5, 20))
+    ]
+    found = findings(links_of(tmp_path, events))["fallback-op"]
+    assert "another backend" in found.detail
+    assert "Inductor calls" not in found.detail
+    assert 'backend="eager"' in (found.fix or "")

@@ -147,8 +147,8 @@ def test_guards_that_differ_in_values_are_said_once() -> None:
     sizes = tuple(f"the size of tensor x in dimension 0 was {n} and is now {n + 1}" for n in range(8, 12))
     said = _why((*sizes, "mode was 'a' and is now another value", "mode was 'b' and is now another value"))
     assert said == (
-        "the size of tensor x in dimension 0 was 8 and is now 9 (and 3 more times with other values) and"
-        " mode was 'a' and is now another value (and 1 more time with other values)"
+        "the size of tensor x in dimension 0 was 8 and is now 9 (and likewise with other values) and"
+        " mode was 'a' and is now another value (and likewise with other values)"
     )
 
 

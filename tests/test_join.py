@@ -139,6 +139,16 @@ def test_breaks_of_the_framework_are_apart_and_modules_show_their_class() -> Non
     assert (outer.function, outer.line) == ("DistributedDataParallel.forward", 308)
 
 
+def test_regions_without_an_operator_are_no_compiled_code() -> None:
+    """torch counted no captured graph in this program: its functions are left before any operator."""
+    report = joined("ddp_sequential_eager")
+    assert report.compiled.verdict == "no"
+    assert "no operator is in any of these regions" in report.compiled.evidence[-1]
+    (finding,) = [f for f in report.findings if f.code == "not-compiled"]
+    assert "before their first operator, at " in finding.detail
+    assert "contextlib.py:105" in finding.detail
+
+
 def test_what_a_disabled_function_compiles_is_no_break() -> None:
     report = joined("disabled_inside")
     (site,) = report.graph_breaks.sites

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -67,6 +68,9 @@ def test_a_scenario_has_its_breaks_at_their_lines(row: list[str], kind: str) -> 
     for region in report.regions:
         assert None not in (region.function, region.file, region.line), region.id
         assert not (region.file or "").endswith("external_utils.py")
+    # torch's own count of the graphs that it captured
+    graphs = (json.loads((path / "counters.json").read_text()).get("stats") or {}).get("unique_graphs", 0)
+    assert (report.compiled.verdict == "no") == (graphs == 0), report.compiled.evidence
     if kind == "warm":
         seen = ", ".join(f"{r.id} x{r.calls}" for r in sorted(report.regions, key=lambda r: r.id)) or "none"
         assert seen == ", ".join(sorted(regions.split(", ")))

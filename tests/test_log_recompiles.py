@@ -68,6 +68,10 @@ def test_breaks_and_a_reset_are_no_recompilations() -> None:
         ("len(G['seen']) == 1", "the length of seen was 1 and is now another"),
         ("not G['seen']", "seen was empty and is not any more"),
         ("len(self.state['p']) != 0", "self.state['p'] was not empty and now is"),
+        (
+            "tensor '___stack1' size mismatch at index 0. expected 37, actual 31",
+            "the size of a tensor from before the graph break in dimension 0 was 37 and is now 31",
+        ),
         ("___stack0 == 1.5", "a value from before the graph break was 1.5 and is now another value"),
         ("d is None", "d was None and is not any more"),
         ("d['a'] == 1", "d['a'] was 1 and is now another value"),

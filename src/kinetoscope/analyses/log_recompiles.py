@@ -131,6 +131,8 @@ def _telling(failures: tuple[GuardFailure, ...]) -> tuple[GuardFailure, ...]:
 
 _NAME = r"(?P<name>.+?)"
 _SIZE = re.compile(r"(?P<name>[^\s()]+)\.(?P<what>size|stride)\(\)\[(?P<dim>\d+)\]")
+# what an expression had computed when it was left at a break
+_STACK = re.compile(r"(tensor )?\b___stack\d+\b")
 _SETTINGS = {
     "grad_mode": "whether gradients are recorded (torch.no_grad, torch.enable_grad)",
     "default_dtype": "the default dtype",
@@ -253,14 +255,12 @@ def explain_guard(failure: GuardFailure) -> str:
     for pattern, say in _RULES:
         match = pattern.match(guard)
         if match is not None:
-            return say(match)
+            return _STACK.sub(lambda m: f"a {m[1] or 'value '}from before the graph break", say(match))
     return f"a condition no longer holds: {guard.splitlines()[0] if guard else 'not stated'}"
 
 
 def _plain_names(guard: str) -> str:
-    """Names as a person has them: a global is ``G['x']`` in a guard, in older versions a local ``L['x']``,
-    and what an expression had computed when it was left at a break is ``___stack0``."""
-    guard = re.sub(r"\b___stack\d+\b", "a value from before the graph break", guard)
+    """Names as a person has them: a global is ``G['x']`` in a guard, in older versions a local ``L['x']``."""
     return re.sub(r"\b[LG]\['(\w+)'\]", r"\1", guard)
 
 

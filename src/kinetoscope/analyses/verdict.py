@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -50,6 +50,17 @@ class CompiledCode:
         regions = self.links.regions
         calls = (regions.calls, regions.graphs, regions.forwards, regions.backwards)
         return any(len(found) for found in calls) or bool(self.generated.any())
+
+    def only_calls(self, ids: Collection[str]) -> bool:
+        """Whether regions of these ids are all that speaks for compiled code having run."""
+        regions = self.links.regions
+        beside = (regions.graphs, regions.forwards, regions.backwards)
+        return (
+            bool(len(regions.calls))
+            and set(regions.calls.labels) <= set(ids)
+            and not any(len(found) for found in beside)
+            and not self.generated.any()
+        )
 
     @cached_property
     def device_share(self) -> float | None:
@@ -153,6 +164,7 @@ def verdict(
     *,
     skipped: Sequence[str] = (),
     limited: Sequence[str] = (),
+    empty: Collection[str] = (),
 ) -> Compiled:
     """The verdict of one trace.
 
@@ -160,11 +172,16 @@ def verdict(
         code: what the trace shows.
         skipped: functions that the compile log says were skipped whole.
         limited: functions that the compile log says reached their recompile limit.
+        empty: ids of the regions that the compile log says have no operator in them.
     """
-    answer = _answer(code, bool(skipped or limited))
+    hollow = code.only_calls(empty)
+    answer: Verdict = "no" if hollow and code.has_cpu_rows else _answer(code, bool(skipped or limited))
+    evidence = _evidence(code, answer, skipped, limited)
+    if hollow:
+        evidence.append("The compile log says that no operator is in any of these regions.")
     return Compiled(
         verdict=answer,
-        evidence=_evidence(code, answer, skipped, limited),
+        evidence=evidence,
         device_share=code.device_share,
         cpu_share=code.cpu_share,
     )
@@ -190,7 +207,8 @@ def _evidence(
     elif answer == "unknown":
         found.insert(0, "The trace has no CPU operators, so it does not show what launched the work.")
     if answer == "no":
-        found.append("There is no compiled region, no compiled graph and no kernel that Inductor generated.")
+        region = "" if len(code.links.regions.calls) else "no compiled region, "
+        found.append(f"There is {region}no compiled graph and no kernel that Inductor generated.")
         found.append(_eager(code.work))
     found += _beside(code)
     if skipped:

@@ -80,7 +80,13 @@ def fallback_op(facts: Facts) -> list[Finding]:
             " gradients into the layout it was compiled for."
         )
         fixes.append("A copy of a gradient goes away when the loss hands a contiguous one to the backward.")
-    if by_wrapper < len(fallback):
+    if by_wrapper < len(fallback) and not (len(facts.links.regions.graphs) or facts.code.generated.any()):
+        detail.append(
+            "No graph or kernel of Inductor's ran: another backend calls these operators as they are, and"
+            " nothing is fused."
+        )
+        fixes.append('Compile without backend="eager" or "aot_eager", which are for finding errors.')
+    elif by_wrapper < len(fallback):
         detail.append("Inductor calls these operators as they are, so nothing is fused with them.")
         fixes.append(
             "Write the operator with ones that Inductor generates code for, or register a lowering for"

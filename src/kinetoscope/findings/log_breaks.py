@@ -66,6 +66,13 @@ def not_compiled(facts: Facts) -> list[Finding]:
     if said:
         why = f"The compile log says that {listed(said)}."
         fix = "Read the findings about these functions: they name the lines that stand in the way."
+    elif len(facts.links.regions.calls):
+        places = _places([each.site for each in facts.breaks.of("break", "framework")])
+        why = f"Dynamo left the compiled functions before their first operator{places and f', at {places}'}."
+        fix = (
+            "Compile what is called after these lines: the module that a wrapper holds (module.compile(),"
+            " before it is wrapped) instead of the wrapper, or the function that does the work."
+        )
     elif facts.join.log.compilations:
         why = "Code was compiled, and none of it ran in this window."
         fix = "Record a later window, or look whether the compiled function is the one that is called."

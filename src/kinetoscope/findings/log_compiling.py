@@ -150,10 +150,7 @@ def _why(reasons: tuple[str, ...]) -> str:
     alike: dict[str, list[str]] = {}
     for reason in reasons:
         alike.setdefault(_VALUES.sub("#", reason), []).append(reason)
-    said = [
-        first + (f" (and {counted(len(more), 'more time')} with other values)" if more else "")
-        for first, *more in alike.values()
-    ]
+    said = [first + (" (and likewise with other values)" if more else "") for first, *more in alike.values()]
     return listed(said, 3) if said else "the log does not say why"
 
 

@@ -48,6 +48,7 @@ class LogFacts(Facts):
                 facts.code,
                 skipped=_names(breaks, "skipped_frame"),
                 limited=_names(breaks, "limit"),
+                empty=[label for label, item in join.latest_of_id.items() if item.ops == 0],
             ),
             graph_breaks=breaks.report,
             kernels=None if facts.kernels is None else with_sources(facts.kernels, places),
