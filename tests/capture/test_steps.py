@@ -69,3 +69,15 @@ def test_training_that_is_over_does_not_stop_the_clock() -> None:
     clock = StepClock()
     steps("fOf", clock)
     assert "|" in steps("f" * 5100, clock)
+
+
+def test_functions_that_are_each_called_once() -> None:
+    clock = StepClock()
+    assert clock.called_once() == 0
+    steps("abcdefgh", clock)
+    assert clock.called_once() == 8
+    steps("c", clock)
+    assert clock.called_once() == 0
+    trained = StepClock()
+    steps("aObOcO", trained)
+    assert trained.called_once() == 0

@@ -262,3 +262,16 @@ def test_heavier_recording_finds_the_same(runner: Runner, inductor_cache: Path) 
         assert warned == ({"with-stack"} if option == "--with-stack" else set())
     assert found["--no-source"][0][0][0] == 9
     assert set(map(str, found.values())) == {str(found["--no-source"])}
+
+
+def test_a_loop_that_compiles_anew_is_told(runner: Runner) -> None:
+    text = (
+        'import torch\nfor i in range(40): torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))\n'
+    )
+    capture = runner.capture(runner.script(text))
+    note = capture.manifest()["notes"][-1]
+    assert note.startswith("40 compiled functions were called once each")
+    assert "before the loop" in note
+    shown = runner.python("-m", "kinetoscope", "report", capture.path)
+    assert shown.status == 2
+    assert note in shown.stderr

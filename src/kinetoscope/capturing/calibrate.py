@@ -62,7 +62,7 @@ def measure_profiled_costs() -> dict[str, dict[str, float | None]]:
         try:
             session = ProfileSession(kind)
             session.start()
-        except Exception:
+        except Exception:  # the numbers of this kind are then not known, and the program must go on
             continue
         try:
             costs = {"cpu_operator_ns": _safely(lambda: _operator_ns("cpu"))}
@@ -126,5 +126,5 @@ def model_size(subject: Any) -> dict[str, int | None]:
             "parameter_tensors": len(parameters),
             "parameter_bytes": sum(parameter.numel() * parameter.element_size() for parameter in parameters),
         }
-    except Exception:
+    except Exception:  # a module or optimizer of another kind may answer with anything; then nothing is known
         return {"parameters": None, "parameter_tensors": None, "parameter_bytes": None}

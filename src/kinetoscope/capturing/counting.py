@@ -36,6 +36,10 @@ class StepCount:
         """What tells the steps."""
         return self._clock.unit
 
+    def called_once(self) -> int:
+        """See :meth:`StepClock.called_once`."""
+        return self._clock.called_once()
+
     def freeze(self) -> int | None:
         """Keep the meaning of a step from now on; the one callable that still matters, None if all do."""
         self._clock.freeze()

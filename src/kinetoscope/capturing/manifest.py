@@ -27,6 +27,10 @@ SHORT_NOTE: Final = (
     "the program ended before a window of settled steps: run it longer, or with --warmup 0, or with --cold "
     "to profile its first call"
 )
+ONCE_NOTE: Final = (
+    "{} compiled functions were called once each, so there are no steps to tell: torch.compile in a loop "
+    "makes another one each time; call it once, before the loop, and call what it returns"
+)
 
 
 LAUNCHER_NOTE: Final = (

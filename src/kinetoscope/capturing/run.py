@@ -19,6 +19,7 @@ from kinetoscope.capturing.manifest import (
     CACHE_NOTE,
     LAUNCHER_NOTE,
     NO_SOURCE_NOTE,
+    ONCE_NOTE,
     SHORT_NOTE,
     SOURCE_NOTE,
     Manifest,
@@ -32,6 +33,8 @@ from kinetoscope.capturing.window import Window
 
 __all__ = ["ProgramRun"]
 
+# So many compiled functions that are each called once are a loop that compiles anew, not a short program.
+_MANY = 8
 _LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 # Files of ours that may run while Dynamo is tracing in the same thread (a limit was passed): it must not look
 # into them. Not cold.py, whose function is there to be compiled.
@@ -308,4 +311,5 @@ class ProgramRun:
             self.manifest.note(CACHE_NOTE)
         nothing = not values["traces"] and self._finished and "torch" in sys.modules
         if nothing:
-            self.manifest.note(SHORT_NOTE)
+            once = window.steps.called_once()
+            self.manifest.note(SHORT_NOTE if once < _MANY else ONCE_NOTE.format(once))

@@ -28,6 +28,7 @@ __all__ = [
 
 Kinds = Literal["both", "cpu", "device"]
 
+# torch has one profiler a process, so who is using it is known once a process too.
 _ours = 0
 _voice = KinetoVoice()
 _give_way: Callable[[], None] | None = None

@@ -102,6 +102,12 @@ class StepClock:
         assert self.unit is not None
         return self._calls[self.unit].key
 
+    def called_once(self) -> int:
+        """How many compiled functions were called, where none was called twice; else 0."""
+        anchor = self._calls["compiled"]
+        once = self.unit == "compiled" and anchor.seen == 1 and set(anchor.others.values()) <= {1}
+        return 1 + len(anchor.others) if once else 0
+
     def rule(self) -> tuple[int, int, bool]:
         """``key``, ``optimizer`` and ``due`` of `Pulse.count`: how steps are told if nothing changes."""
         if self.unit == "optimizer":
