@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinetoscope.ingest.events import FLOW_DTYPES, INSTANT_DTYPES, SLICE_DTYPES, EventColumns, Table
+from kinetoscope.ingest.forms import exact_ns
 from kinetoscope.ingest.nesting import nest_lanes
 from kinetoscope.ingest.times import check_times, clip_impossible
 from kinetoscope.trace import (
@@ -270,7 +272,7 @@ def _metadata(
         if not isinstance(args, dict) or not _hashable(pid) or not _hashable(tid):
             continue
         if event.get("ph") == "C":
-            samples.append((event, _sample_ns(event.get("ts"))))
+            samples.append((event, exact_ns(event.get("ts"))))
         elif event.get("name") == "thread_name":
             thread[pid, tid] = str(args.get("name", ""))
         elif event.get("name") in ("process_name", "process_labels", "process_sort_index"):
@@ -298,6 +300,9 @@ def _metadata(
     return tuple(tracks), Strings(list(names)), counters
 
 
+_LARGEST = sys.float_info.max
+
+
 def _counters(
     samples: Iterable[tuple[Mapping[str, Any], int]],
     names: dict[str, int],
@@ -316,7 +321,8 @@ def _counters(
             tracks.append(Track(*key, None, None, None, None, end, end))
         name = names.setdefault(str(event.get("name", "")), len(names))
         for series, value in event["args"].items():
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
+            # what no double can hold is no measurement
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST:
                 number = names.setdefault(str(series), len(names))
                 rows.append((time_ns - origin, name, number, track_numbers[key], float(value)))
     columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [(), (), (), (), ()]
@@ -327,15 +333,6 @@ def _counters(
         track=np.array(columns[3], np.uint32),
         value=np.array(columns[4], np.float64),
     )
-
-
-def _sample_ns(ts: Any) -> int:
-    from decimal import Decimal, InvalidOperation
-
-    try:
-        return int((Decimal(str(ts)) * 1000).to_integral_value())
-    except (InvalidOperation, ValueError, OverflowError):
-        return NONE
 
 
 def _text(value: Any) -> str | None:

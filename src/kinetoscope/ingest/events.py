@@ -15,7 +15,17 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from kinetoscope.ingest.forms import NO_ARGS, RAW, Args, Decoded, MalformedError, tolerant, typed, wrapped
+from kinetoscope.ingest.forms import (
+    NO_ARGS,
+    RAW,
+    Args,
+    Decoded,
+    MalformedError,
+    any_value,
+    tolerant,
+    typed,
+    wrapped,
+)
 from kinetoscope.trace import NONE, Flag
 
 SLICE_DTYPES: Mapping[str, type] = {
@@ -160,7 +170,7 @@ def _columns(decoded: Decoded, document: bytes, notes: Mapping[str, int]) -> Eve
     extra: list[tuple[int, Mapping[str, Any]]] = []
     if at["extra"]:
         raws = RAW.decode(document)
-        extra = [(number, msgspec.json.decode(raws[number])) for number in at["extra"]]
+        extra = [(number, any_value(raws[number])) for number in at["extra"]]
     return EventColumns(
         events=len(events),
         slices=slices,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from math import isfinite
 from operator import attrgetter
 from typing import Any
 
@@ -74,6 +75,8 @@ _INTEGER = msgspec.json.Decoder(list[_IntegerEvent])
 _DECIMAL = msgspec.json.Decoder(list[_DecimalEvent])
 _ANYTHING = msgspec.json.Decoder(list[Any], float_hook=Decimal)
 RAW = msgspec.json.Decoder(list[msgspec.Raw])
+#: what has more digits before its point is no time and no id, and as an integer would fill the memory
+_MOST_DIGITS = 40
 NO_ARGS = Args()
 _TS, _DUR = attrgetter("ts"), attrgetter("dur")
 _INTEGER_ARGS = tuple(
@@ -159,7 +162,8 @@ def _of_decimals(events: list[_DecimalEvent]) -> Decoded:
 
 
 def _decimal_ns(us: Decimal | None) -> int:
-    if us is None or abs(us) > _LONGEST_US:
+    # its size first: sums of a number with an exponent of a billion do not end
+    if us is None or _is_huge(us) or abs(us) > _LONGEST_US:
         return NONE
     try:
         # Half to even, as doubles are rounded. Beyond int64 (17 digits of microseconds) all forms wrap
@@ -167,6 +171,35 @@ def _decimal_ns(us: Decimal | None) -> int:
         return wrapped(int((us * 1000).to_integral_value()))
     except (InvalidOperation, OverflowError, ValueError):  # NaN or infinity written as a string
         return NONE
+
+
+def exact_ns(us: Any) -> int:
+    """Nanoseconds of microseconds, however they were written; `NONE` where they are no time."""
+    return _decimal_ns(_decimal(str(us)))
+
+
+def _is_huge(number: Decimal) -> bool:
+    return number.is_finite() and number.adjusted() >= _MOST_DIGITS
+
+
+def any_value(raw: bytes) -> Any:
+    """The JSON value; a number that no double can hold is its text.
+
+    Raises:
+        msgspec.DecodeError, UnicodeDecodeError: it is no JSON.
+    """
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.ValidationError:
+        return _OUT_OF_RANGE.decode(raw)
+
+
+def _float_or_text(text: str) -> float | str:
+    number = float(text)
+    return number if isfinite(number) else text
+
+
+_OUT_OF_RANGE = msgspec.json.Decoder(Any, float_hook=_float_or_text)
 
 
 def tolerant(document: bytes) -> tuple[Decoded, dict[str, int]]:
@@ -237,13 +270,13 @@ def _id(value: Any) -> int | str:
         return ""
     if isinstance(value, (int, str)):
         return value
-    if isinstance(value, Decimal) and value == value.to_integral_value():
+    if isinstance(value, Decimal) and not _is_huge(value) and value == value.to_integral_value():
         return int(value)
     return str(value)
 
 
 def _integer(value: Any) -> int | None:
-    if isinstance(value, bool) or value is None:
+    if isinstance(value, bool) or value is None or (isinstance(value, Decimal) and _is_huge(value)):
         return None
     try:
         return wrapped(int(value))

@@ -12,7 +12,7 @@ from kinetoscope.ingest import document
 from kinetoscope.ingest.assemble import Body, Gathered, build
 from kinetoscope.ingest.document import BORDER, NeedMoreError, Opening
 from kinetoscope.ingest.events import EventColumns
-from kinetoscope.ingest.forms import MalformedError
+from kinetoscope.ingest.forms import MalformedError, any_value
 from kinetoscope.ingest.repair import decode_mended, mend_tokens, salvage, strip_comma
 from kinetoscope.ingest.text import Text
 
@@ -353,7 +353,7 @@ def _object(raw: bytes) -> dict[str, Any]:
 
     for attempt in (raw, mend_tokens(raw)[0]):
         try:
-            value = msgspec.json.decode(attempt)
+            value = any_value(attempt)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
         if isinstance(value, dict):
