@@ -8,7 +8,7 @@ def f(x):  # SKIPPED
     return y.tan()
 
 compiled = torch.compile(f, fullgraph=True)
-for step in range(45):
+for _ in range(45):
     try:
         compiled(torch.ones(8))
     except torch._dynamo.exc.Unsupported:

@@ -8,5 +8,5 @@ def f(x):
     text = json.dumps({"a": 1})  # BREAK
     return y.cos() * len(text)
 
-for step in range(45):
+for _ in range(45):
     f(torch.ones(8))

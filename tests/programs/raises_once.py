@@ -1,4 +1,5 @@
 """EXPECT {"verdict": "no", "breaks": 0, "skipped": 1, "recompiles": 0, "limit": 0, "hits": []}"""
+import contextlib
 import torch
 
 @torch.compile(backend="eager")  # SKIPPED
@@ -8,7 +9,5 @@ def f(x):
     return x.sin()
 
 for step in range(45):
-    try:
+    with contextlib.suppress(ValueError):
         f(torch.ones(9 if step == 5 else 8))
-    except ValueError:
-        pass

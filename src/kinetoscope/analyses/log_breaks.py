@@ -34,11 +34,12 @@ class LogBreakSite:
     it where that is in the standard library (which then is ``cause_file:cause_line``). ``skipped_frame``:
     the whole ``function`` at ``file:line`` runs eagerly, because of what stands at ``cause_file:cause_line``
     (``failed``: compiling it ended with an error, so that the program ran on without it, if it did).
-    ``limit``: it ran eagerly for calls that would have needed one compilation too many. ``framework``: a cut inside torch's
-    own code. ``ordinal`` counts from 1 where one line has several breaks. ``region_ids`` are the
-    compilations that met the break and those that continue after it; ``continuation_ids`` only the
-    innermost continuation, whose calls count how often the break was passed, and ``outer_continuation_ids``
-    those of its callers. ``user_file:user_line`` is the nearest line of the user's own code.
+    ``limit``: it ran eagerly for calls that would have needed one compilation too many. ``framework``: a cut
+    inside torch's own code. ``ordinal`` counts from 1 where one line has several breaks. ``region_ids`` are
+    the compilations that met the break and those that continue after it; ``continuation_ids`` only the
+    innermost continuation, whose calls count how often the break was passed, and
+    ``outer_continuation_ids`` those of its callers. ``user_file:user_line`` is the nearest line of the user's
+    own code.
     """
 
     kind: BreakKind
