@@ -357,18 +357,21 @@ def test_pair_big_batch_gains_nothing() -> None:
 
 
 def test_pair_breaks_infer() -> None:
-    found, _, after = pair("breaks_infer", predictions.NO_BREAKS)
-    # as above: the truth may be up to 30 % too high
+    found, before, after = pair("breaks_infer", predictions.NO_BREAKS)
+    # In three runs, without the profiler's after-effects, the program took 0.65, 0.84 and 0.52 of its time
+    # before; `after` was measured behind a profiler, and may be up to 30 % too high.
+    assert 0.52 <= found.predicted_ns / 1e6 / before[0] <= 0.84
     assert after[0] / 1.3 <= found.predicted_ns / 1e6 <= after[0]
-    assert found.low_ns / 1e6 <= after[0]
+    assert found.low_ns / 1e6 <= after[0] / 1.1 <= found.high_ns / 1e6
 
 
 def test_pair_breaks_train() -> None:
-    # measured 0.66 and 1.03 of the time before in two runs
+    # 0.66 and 1.03 of the time before in two runs
     found, before, after = pair("breaks_train", predictions.NO_BREAKS)
     assert found.verdict != "no gain"
+    assert 0.66 <= found.predicted_ns / 1e6 / before[0] <= 1.03
     assert after[0] / 1.3 <= found.predicted_ns / 1e6 <= after[0]
-    assert found.predicted_ns / 1e6 >= 0.66 * before[0]
+    assert found.low_ns / 1e6 <= after[0] / 1.1 <= found.high_ns / 1e6
 
 
 def test_a_cuda_graph_takes_as_long_on_the_device_as_measured() -> None:

@@ -215,7 +215,6 @@ class _ModuleCalls:
 
     def __init__(self, module_class: type, hooks: StepHooks) -> None:
         self._hooks = hooks
-        self._base = module_class
         self._call_impl = module_class._call_impl.__code__  # type: ignore[attr-defined]
         self._roots: dict[int, Any] = {}
         self._narrow = False

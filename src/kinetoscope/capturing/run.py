@@ -78,7 +78,6 @@ class ProgramRun:
         self._switches: list[Switch] = []
         self._inductor_config: ModuleType | None = None
         self._empty_profile: dict[str, Any] = {"needed": None, "done": False}
-        self._device_seen_at_import = False
         self._finished = False
         self._pid = os.getpid()
         self._began_ns = time.perf_counter_ns()

@@ -57,7 +57,6 @@ class SpanTracker:
     def __init__(self) -> None:
         self.open: list[OpenSpan] = []
         self.last_ns = 0
-        self.unmatched = 0
 
     def feed(self, payload: bytes) -> OpenSpan | None:
         """Take one event. Raises ValueError for one that is no event."""
@@ -88,8 +87,7 @@ class SpanTracker:
         named = [s for s in self.open if s.name == name]
         same = [s for s in named if compile_id is None or s.compile_id == compile_id]
         if not (same or named):
-            self.unmatched += 1
-            return
+            return  # its beginning was not recorded
         span = (same or named)[-1]
         span.end_ns = max(now, span.start_ns)
         self.open.remove(span)
