@@ -1,12 +1,12 @@
 """Measure every pair here: truths in processes without a profiler, and a capture of each *before*.
 
 Usage: python benchmarks/predictions/measure.py OUT [--repeats 3] [--only PAIR ...]
-                                                [--no-captures] [--no-truths]
+                                                [--no-captures] [--no-truths] [--seconds N]
 
 Needs a GPU, torch and the standard library. A truth comes from a process that was forked from one which
 had only imported torch, so that no profiler ever ran in it; sides alternate. All processes of a batch start
-side by side and are then timed one by one. Writes OUT/truths.json and OUT/<pair>/ (capture directories
-made by `kinetoscope run`), and says on stderr which programs failed.
+side by side and are then timed one by one. Writes OUT/<pair>/ (made by `kinetoscope run`),
+adds to OUT/truths.json, so that a later run gives more processes, and says on stderr which programs failed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -71,8 +72,8 @@ class Job:
         self.kill()
 
 
-def _forked(name: str, folder: Path, arguments: Sequence[str]) -> Job:
-    gate, log = folder / name, folder / f"{name}.log"
+def _forked(name: str, gates: Path, arguments: Sequence[str]) -> Job:
+    gate, log = gates / name, gates / f"{name}.log"
     child = os.fork()
     if child == 0:
         status = 1
@@ -106,9 +107,9 @@ def _forked(name: str, folder: Path, arguments: Sequence[str]) -> Job:
 
 
 def _captured(pair: str, warmup: int, folder: Path) -> Job:
-    gate, log = folder / f"capture-{pair}", folder / f"capture-{pair}.log"
-    for mark in ("ready", "go"):
-        gate.with_name(f"{gate.name}.{mark}").unlink(missing_ok=True)
+    # nothing of an earlier run may open it
+    gates = Path(tempfile.mkdtemp(prefix="gates-", dir=folder))
+    gate, log = gates / pair, gates / f"{pair}.log"
     shutil.rmtree(folder / pair, ignore_errors=True)
     with log.open("w") as stream:
         process = subprocess.Popen(
@@ -118,11 +119,7 @@ def _captured(pair: str, warmup: int, folder: Path) -> Job:
                 *(str(_HERE / "program.py"), pair, "before", "--gate", str(gate)),
                 *("--steps", str(3 * warmup + 5 * _STEPS)),
             ],
-            env={
-                **os.environ,
-                "PYTHONPATH": str(_SOURCE),
-                "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache-captures"),
-            },
+            env={**os.environ, "PYTHONPATH": str(_SOURCE)},
             stdout=stream,
             stderr=stream,
         )
@@ -162,18 +159,27 @@ def _say(text: str) -> None:
     print(f"{time.perf_counter() - _BEGAN:6.1f} s  {text}", file=sys.stderr, flush=True)
 
 
-def measure_truths(folder: Path, names: Sequence[str], repeats: int, batch: int) -> None:
-    """Writes OUT/truths.json: {pair: {side: [what `_summary` says of each process]}}."""
-    truths: dict[str, dict[str, list[Any]]] = {name: {"before": [], "after": []} for name in names}
+def measure_truths(folder: Path, names: Sequence[str], repeats: int, batch: int, seconds: float) -> None:
+    """Adds to OUT/truths.json: {pair: {side: [what `_summary` says of each process]}}."""
+    kept = folder / "truths.json"
+    truths: dict[str, dict[str, list[Any]]] = json.loads(kept.read_text())["pairs"] if kept.exists() else {}
+    for name in names:
+        truths.setdefault(name, {"before": [], "after": []})
+    longest = 0.0
     for repeat in range(repeats):
         for first in range(0, len(names), batch // 2):
+            began = time.perf_counter()
+            if began - _BEGAN + longest > seconds:
+                _say("no time for more")
+                return
             jobs, where = [], {}
+            gates = Path(tempfile.mkdtemp(prefix="gates-", dir=folder))
             for name in names[first : first + batch // 2]:
                 for side in ("before", "after"):
-                    job_name = f"{name}-{side}-{repeat}"
-                    times = folder / f"{job_name}.json"
+                    job_name = f"{name}-{side}"
+                    times = gates / f"{job_name}.json"
                     where[job_name] = (name, side, times)
-                    jobs.append(_forked(job_name, folder, [name, side, "--times", str(times)]))
+                    jobs.append(_forked(job_name, gates, [name, side, "--times", str(times)]))
 
             def done(job: Job, where: dict[str, tuple[str, str, Path]] = where) -> None:
                 name, side, times = where[job.name]
@@ -184,7 +190,8 @@ def measure_truths(folder: Path, names: Sequence[str], repeats: int, batch: int)
             _run(jobs, done)
             _say(f"truths: round {repeat + 1} of {repeats}, {min(first + batch // 2, len(names))} pairs")
             result = {"pairs": truths, "machine": _machine(), "usual_spin_ns": _usual_spin_ns()}
-            (folder / "truths.json").write_text(json.dumps(result))
+            kept.write_text(json.dumps(result))
+            longest = max(longest, time.perf_counter() - began)
 
 
 def _summary(rounds: Sequence[dict[str, float]]) -> dict[str, float] | None:
@@ -229,6 +236,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=30)
     parser.add_argument("--no-captures", action="store_true")
     parser.add_argument("--no-truths", action="store_true")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing that ends later")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     folder = options.out.resolve()
@@ -242,23 +250,24 @@ def main() -> None:
     import torch._dynamo
     import torch._inductor.compile_fx
     from catalogue import PAIRS
-    from program import spin_ns
+    from program import core_speeds
 
-    os.environ["PREDICTIONS_SPIN_NS"] = str(min(spin_ns() for _ in range(20)))
+    os.environ["PREDICTIONS_SPIN_NS"] = str(min(min(core_speeds().values()) for _ in range(3)))
     names = options.only or list(PAIRS)
     if not options.no_captures:
         wanted = list(names)
-        for _ in range(_TRIES):
+        for number in range(_TRIES):
+            if number and time.perf_counter() - _BEGAN > options.seconds / 2:
+                break
             jobs = [_captured(name, PAIRS[name].warmup, folder) for name in wanted]
             _run(jobs, lambda job: _say(f"captured {job.name}"))
             wanted = [name for name in wanted if not _is_calm(folder / name)]
             if not wanted:
                 break
-        shutil.rmtree(folder / "cache-captures", ignore_errors=True)
     if not options.no_truths:
         if torch.cuda.is_initialized():
             raise SystemExit("the device was initialised by an import: processes cannot be forked from this")
-        measure_truths(folder, names, options.repeats, options.batch)
+        measure_truths(folder, names, options.repeats, options.batch, options.seconds)
 
 
 if __name__ == "__main__":

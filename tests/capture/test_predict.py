@@ -6,7 +6,7 @@ import _pytest
 import pluggy
 import pytest
 
-from kinetoscope.capturing.predict import Repeats, predict_repeats
+from kinetoscope.capturing.predict import Repeats, predict_repeats, seems_to_compile
 
 NOT_OURS = tuple(os.path.dirname(module.__file__ or "") for module in (_pytest, pluggy, pytest))
 found: list[Repeats] = []
@@ -92,3 +92,26 @@ def test_the_else_of_a_loop_is_not_in_it() -> None:
     else:
         look()
     assert found[0].count == 1
+
+
+def program(text: str) -> Any:
+    """Runs a program that calls ``begin``, and says whether it seemed to compile something by then."""
+    seen: list[bool] = []
+    names = {"begin": lambda: seen.append(seems_to_compile(sys._getframe(1))), "__name__": "__main__"}
+    exec(compile(text, "program.py", "exec"), names)
+    return seen[0]
+
+
+def test_a_program_that_names_compile_seems_to_compile() -> None:
+    assert program("begin()\nf = torch.compile(f) if 0 else None")
+    assert program("def g():\n    return (lambda: model.compile())\nbegin()")
+    assert program("class Trainer:\n    def fit(self):\n        self.compiled = 1\nbegin()")
+    assert program("begin()\nargs = 0 and Arguments(torch_compile=True)")
+    # called from a function that does not, in a module with one that does
+    assert program("def make():\n    begin()\ndef wrap():\n    return torch.compile(f)\nmake()")
+
+
+def test_a_program_that_does_not_name_it_does_not() -> None:
+    assert not program("begin()\nx = 'compile'\ny = [1 for _ in range(3)]")
+    # a name that was imported from elsewhere is not the program's code
+    assert not program("from ast import parse\nclass A:\n    pass\nbegin()")

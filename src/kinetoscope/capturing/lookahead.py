@@ -7,7 +7,7 @@ from types import CodeType, FrameType
 from kinetoscope.capturing.frames import PACKAGE
 from kinetoscope.capturing.hooks import torch_directory
 from kinetoscope.capturing.plan import SHORT_PROGRAM_STEPS
-from kinetoscope.capturing.predict import Repeats, predict_repeats
+from kinetoscope.capturing.predict import Repeats, predict_repeats, seems_to_compile
 from kinetoscope.capturing.session import device_module
 
 __all__ = ["STEPS_LOOKED_AT", "Lookahead"]
@@ -70,6 +70,10 @@ class Lookahead:
         # A loop of unknown length. With a device, an attached profiler costs a long program more than a short
         # one is worth; on a CPU it is cheap to wait and see.
         return repeats.count is None and device_module() is not None
+
+    def expects_steps(self, frame: FrameType | None) -> bool:
+        """Whether the program, which is in ``frame``, seems to have something that will mark its steps."""
+        return seems_to_compile(frame, (torch_directory() or "\0", PACKAGE))
 
     def total(self) -> int | None:
         """Steps that the loops make in all; None where it is unknown."""

@@ -12,10 +12,10 @@ import ast
 import os
 import sys
 from dataclasses import dataclass
-from types import FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-__all__ = ["Repeats", "predict_repeats"]
+__all__ = ["Repeats", "predict_repeats", "seems_to_compile"]
 
 _MAX_SOURCE_BYTES = 1_000_000
 # Wrappers whose first argument has the loop's length.
@@ -58,6 +58,53 @@ def predict_repeats(frame: FrameType | None, skip_under: tuple[str, ...] = ()) -
             break
         frame = frame.f_back
     return Repeats(None if unknown else total, total, in_loop)
+
+
+def seems_to_compile(frame: FrameType | None, skip_under: tuple[str, ...] = ()) -> bool:
+    """Whether code of the user's frames, or of the modules that they run in, names something with "compile".
+
+    Frames of files under ``skip_under`` (torch, kinetoscope) are passed over.
+    """
+    seen: set[int] = set()
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if not filename.startswith(skip_under):
+            codes = [frame.f_code]
+            if id(frame.f_globals) not in seen:
+                seen.add(id(frame.f_globals))
+                # a copy: another thread may be importing into it
+                codes += (
+                    code for value in list(frame.f_globals.values()) for code in _codes(value, filename)
+                )
+            if any(_names_compile(code) for code in codes):
+                return True
+        if frame.f_globals.get("__name__") == "__main__" and frame.f_code.co_name == "<module>":
+            break
+        frame = frame.f_back
+    return False
+
+
+def _codes(value: object, filename: str) -> list[CodeType]:
+    """Of a function or a class of this file; nothing of the user's is run to find it."""
+    if type(value) is FunctionType:
+        return [value.__code__] if value.__code__.co_filename == filename else []
+    if type(value) is type:
+        return [
+            code
+            for member in list(vars(value).values())
+            if type(member) is FunctionType
+            for code in _codes(member, filename)
+        ]
+    return []
+
+
+def _names_compile(code: CodeType) -> bool:
+    keywords = (
+        name for const in code.co_consts if type(const) is tuple for name in const if type(name) is str
+    )
+    return any("compile" in name for name in (*code.co_names, *code.co_varnames, *keywords)) or any(
+        _names_compile(const) for const in code.co_consts if isinstance(const, CodeType)
+    )
 
 
 _trees: dict[str, ast.Module | None] = {}

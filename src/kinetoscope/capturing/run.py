@@ -301,6 +301,7 @@ class ProgramRun:
         values["profiler"] = {
             "program_has_its_own": self.foreign.seen,
             "profiled_from_start": self.window.whole.started_s > 0,
+            "device_recorded_before": self.window.whole.recorded_device,
             "teardown_cupti": os.environ.get("TEARDOWN_CUPTI"),
             "disable_cupti_lazy_reinit": os.environ.get("DISABLE_CUPTI_LAZY_REINIT"),
         }

@@ -49,6 +49,10 @@ class Warmup:
         """Whether the loops of the program say that it has steps to measure."""
         return self._lookahead.looks_long()
 
+    def expects_steps(self, frame: FrameType | None) -> bool:
+        """See :meth:`Lookahead.expects_steps`."""
+        return self._lookahead.expects_steps(frame)
+
     def plan(self, step: int, quiet: int, step_ns: int, *, whole: bool) -> Plan | None:
         """What to measure from here on, None while it is too early.
 

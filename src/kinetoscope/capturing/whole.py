@@ -3,6 +3,10 @@
 A short program has no settled steps, and a program without anything that marks a step has none that can be
 seen: both are profiled whole. Which programs they are is known only later, so the profiler is on from the
 start and goes off as soon as the loops of the program, or its steps so far, say that it is a long one.
+
+The device is recorded from the first step on, once that step has said that the program may be short: what
+attaches to a device for a profile is never gone for certain, and launches are slower while it is there. A
+program that does not seem to compile anything may have no steps, and is recorded from its device's beginning.
 """
 
 from __future__ import annotations
@@ -20,15 +24,22 @@ from typing import Any, Final
 from kinetoscope.capturing.options import RunOptions
 from kinetoscope.capturing.session import ProfileSession, device_module
 
-__all__ = ["UNSEEN_THREAD", "Watchdog", "WholeProfile", "resident_bytes"]
+__all__ = ["DEVICE_NOT_SEEN", "UNSEEN_THREAD", "Watchdog", "WholeProfile", "resident_bytes"]
 
 UNSEEN_THREAD: Final = (
     "the program's steps ran in another thread than the one that imported torch, and this torch (before 2.7)"
     " profiles only that one; lost: the steps"
 )
 
+DEVICE_NOT_SEEN: Final = (
+    "the program ended within a second of its first use of the device, before anything compiled was called;"
+    " lost: what the device did"
+)
+
 _TICK_SECONDS: Final = 0.2
 _DETACH_SECONDS: Final = 0.3
+# A program that has used its device for this long without a step is recorded with it all the same.
+_PATIENCE_SECONDS: Final = 1.0
 
 
 def resident_bytes() -> int:
@@ -48,6 +59,10 @@ class WholeProfile:
         self._session: ProfileSession | None = None
         self.activities: list[str] = []
         self.started_s = 0.0
+        self.recorded_device = False
+        """Whether the device was ever recorded; what attached to it for that may still be there."""
+        self._had_device = False
+        self._patience: Watchdog | None = None
         self.marked = 0
         """Steps marked in the trace so far."""
 
@@ -64,6 +79,7 @@ class WholeProfile:
     def start(self) -> None:
         """Turn the profiler on, for the device too if the program has initialised one."""
         options = self._options
+        self._had_device = device_module() is not None
         session = ProfileSession(
             record_shapes=options.record_shapes,
             with_stack=options.with_stack,
@@ -74,6 +90,7 @@ class WholeProfile:
         session.start()
         self._session = session
         self.activities = session.activities
+        self.recorded_device |= self.activities != ["CPU"]
         self.started_s = time.monotonic()
         self.marked = 0
 
@@ -83,14 +100,31 @@ class WholeProfile:
             self._session.mark_step(number)
             self.marked += 1
 
-    def restart_with_device(self) -> None:
-        """The program has just initialised its device: record that too. Nothing ran on it before."""
-        if self._session is not None:
+    def wait_for_step(self, otherwise: Callable[[], None]) -> None:
+        """The device is to be recorded from the first step on; call back if none has come for a while."""
+        self._patience = Watchdog(otherwise)
+        self._patience.arm(_PATIENCE_SECONDS)
+
+    def record_device(self) -> None:
+        """Record the device too, if the program has initialised one since the start."""
+        self._wait_no_longer()
+        if self._session is not None and not self._had_device and device_module() is not None:
             self.discard(detach=False)
             self.start()
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the device is not recorded yet because a step is expected."""
+        return self._patience is not None
+
+    def _wait_no_longer(self) -> None:
+        patience, self._patience = self._patience, None
+        if patience is not None:
+            patience.disarm()
+
     def discard(self, *, detach: bool = True) -> None:
         """Turn the profiler off and forget what it recorded."""
+        self._wait_no_longer()
         session, self._session = self._session, None
         if session is not None:
             with detaching_cupti(detach):
@@ -102,6 +136,7 @@ class WholeProfile:
         Without ``detach`` where another profiler starts at once: one that starts while CUPTI is still
         being detached records nothing of the device (seen with torch 2.11 on an H200).
         """
+        self._wait_no_longer()
         session, self._session = self._session, None
         if session is not None:
             with detaching_cupti(detach):

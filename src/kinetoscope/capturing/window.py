@@ -38,7 +38,7 @@ from kinetoscope.capturing.session import (
 )
 from kinetoscope.capturing.steps import EventKind
 from kinetoscope.capturing.warmup import Warmup
-from kinetoscope.capturing.whole import UNSEEN_THREAD, Watchdog, WholeProfile
+from kinetoscope.capturing.whole import DEVICE_NOT_SEEN, UNSEEN_THREAD, Watchdog, WholeProfile
 
 __all__ = ["ProgramStopped", "Window"]
 
@@ -110,7 +110,10 @@ class Window:
 
     def device_initialised(self) -> None:
         """The program has initialised its device."""
-        self._guarded(self.whole.restart_with_device)
+        if self.phase == "warmup" and self.steps.number < 0 and self._warmup.expects_steps(sys._getframe(1)):
+            self.whole.wait_for_step(otherwise=lambda: self._guarded(self.whole.record_device))
+        else:
+            self._guarded(self.whole.record_device)
 
     def foreign_profiler(self) -> None:
         """The program starts a profiler of its own: ours gives way, with what it has."""
@@ -129,6 +132,8 @@ class Window:
         """The program is over: save what is being recorded."""
         if self._unseen_thread and self.steps.number < 0:
             self._warn(UNSEEN_THREAD)
+        if self.whole.is_waiting:
+            self._warn(DEVICE_NOT_SEEN)
         self.steps.catch_up()
         if self.phase in ("profiling", "cold"):
             self._guarded(lambda: self._close_window("the program ended"))
@@ -225,13 +230,14 @@ class Window:
                 self.whole.discard()
                 self._watchdog.disarm()
             else:
+                self.whole.record_device()
                 self.whole.mark_step(self.steps.number)
         if self._options.cold:
             self._cold_boundary()
             return
-        step, timer = self.steps.number, self.steps.timer
+        step, usual_ns = self.steps.number, self.steps.timer.usual_ns
         quiet = self.steps.compilations.quiet_steps(step)
-        plan = self._warmup.plan(step, quiet, timer.usual_ns, whole=self.whole.running)
+        plan = self._warmup.plan(step, quiet, usual_ns, whole=self.whole.running)
         if plan is not None:
             self.note["settled"] = self._warmup.settled
             self._begin_before(plan)
@@ -246,10 +252,13 @@ class Window:
             self.hooks.only_key = only_key
             self.hooks.narrow_modules()
         self.note.update(source=self.steps.unit, warmup_steps=self.steps.number, planned_steps=plan.profiled)
-        if plan.before == 0:
+        if plan.before > 0:
+            self._time_steps("before")
+        else:
             self._arm()
-            return
-        self.phase = "before"
+
+    def _time_steps(self, phase: str) -> None:
+        self.phase = phase
         synchronize()
         self.steps.timer.begin()
 
@@ -268,20 +277,20 @@ class Window:
             self._warn("another profiler is on; no second one was started")
             self._finish()
             return
-        options = self._options
-        self._session = ProfileSession(
-            record_shapes=options.record_shapes,
-            with_stack=options.with_stack,
-            profile_memory=options.profile_memory,
-        )
+        self._session = self._new_session()
         self._session.prepare()
-        self._watchdog.arm(options.limits.window_seconds)
+        self._watchdog.arm(self._options.limits.window_seconds)
         if device_module() is None:
             self._open_window()
         else:
             self.phase = "arming"
             self._armed_ns = time.perf_counter_ns()
             self._arming_steps = max(1, min(_MOST_ARMING_STEPS, self._plan.after // 2))
+
+    def _new_session(self) -> ProfileSession:
+        asked = self._options
+        names = ("record_shapes", "with_stack", "profile_memory")
+        return ProfileSession(**{name: getattr(asked, name) for name in names})
 
     def _open_window(self) -> None:
         assert self._session is not None
@@ -298,15 +307,10 @@ class Window:
             self._session.mark_step(self.steps.number)
             return
         self._close_window("complete")
-        if self._options.stop and self._plan.after == 0:
-            self._finish()
-            raise ProgramStopped(0)
-        if self._plan.after == 0:
-            self._finish()
-            return
-        self.phase = "after"
-        synchronize()
-        self.steps.timer.begin()
+        if self._plan.after > 0:
+            self._time_steps("after")
+        else:
+            self._finish(stop=self._options.stop)
 
     def _close_window(self, why: str) -> None:
         session, self._session = self._session, None
@@ -338,9 +342,7 @@ class Window:
 
     def _next_variant(self) -> None:
         if not self._variants or profiler_is_running():
-            self._finish()
-            if self._options.stop:
-                raise ProgramStopped(0)
+            self._finish(stop=self._options.stop)
             return
         self.phase = "variants"
         self._session = ProfileSession(self._variants[0])
@@ -365,11 +367,7 @@ class Window:
 
             with self._log.muted():
                 self.note["throw_away_compile"] = throw_away_compile(self._warn)
-            self._session = ProfileSession(
-                record_shapes=self._options.record_shapes,
-                with_stack=self._options.with_stack,
-                profile_memory=self._options.profile_memory,
-            )
+            self._session = self._new_session()
             self.phase = "cold"
             self.note.update(kind="cold", first_step=0, activities=self._session.activities)
             self._session.start()
@@ -379,9 +377,7 @@ class Window:
         elif self.steps.number > 0:
             self.note["source"] = self.steps.unit
             self._close_window("complete")
-            self._finish()
-            if self._options.stop:
-                raise ProgramStopped(0)
+            self._finish(stop=self._options.stop)
 
     def _keep_whole(self, why: str, *, final: bool = True, detach: bool = True) -> None:
         self._watchdog.disarm()
@@ -393,8 +389,10 @@ class Window:
         if final:
             self.note["source"] = self.steps.unit
 
-    def _finish(self) -> None:
+    def _finish(self, *, stop: bool = False) -> None:
         self.phase = "done"
         self._watchdog.disarm()
         if self.hooks is not None:
             self.hooks.stop()
+        if stop:
+            raise ProgramStopped(0)

@@ -1,5 +1,5 @@
 # PLANTS: launch call. A CUDA graph of many tiny kernels, side by side: to launch it takes the host longer than the device.
-# RUN: --warmup 8 --steps 5 --stop
+# RUN: --warmup 8 --steps 2 --stop
 import torch
 
 from planting import DEVICE, IS_CUDA, STEPS, Product, pass_gate
@@ -8,8 +8,8 @@ from planting import DEVICE, IS_CUDA, STEPS, Product, pass_gate
 # time. The call that launches a graph can: on an H200, being profiled, it took 75 us for 50 nodes and 350 us for 450,
 # and the device began when it returned. In one chain these 450 ran for 460 us, longer than the call; in branches they
 # run side by side. What else the host does in a step fits into the time of the graph that was launched before.
-BRANCHES, LENGTH = 8, 48
-REPLAYS = 6
+BRANCHES, LENGTH = 16, 24
+REPLAYS = 14
 work = Product(256, 1)
 forward = torch.compile(work.chain)
 values = [torch.zeros(32, device=DEVICE) for _ in range(BRANCHES)]

@@ -1,0 +1,105 @@
+"""When the device of a program is recorded from its start; a stand-in for the profiler notes its calls."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinetoscope.capturing import whole
+from kinetoscope.capturing.options import RunOptions
+from kinetoscope.capturing.whole import WholeProfile
+
+
+class Told:
+    """What the profiler was told, and whether the program has a device."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.device: tuple[str, Any] | None = None
+        self.supports_device = True
+
+    def session(self, **_: Any) -> Any:
+        told = self
+        has_device = told.device is not None and told.supports_device
+
+        class Session:
+            activities = ["CPU", "CUDA"] if has_device else ["CPU"]
+            all_threads = True
+
+            def start(self) -> None:
+                told.calls.append("start " + "+".join(self.activities))
+
+            def stop(self) -> None:
+                told.calls.append("stop")
+
+        return Session()
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    told = Told()
+    monkeypatch.setattr(whole, "ProfileSession", told.session)
+    monkeypatch.setattr(whole, "device_module", lambda: told.device)
+    monkeypatch.setattr(whole, "_DETACH_SECONDS", 0.0)
+    monkeypatch.setattr(whole, "_TICK_SECONDS", 0.01)
+    monkeypatch.setattr(whole, "_PATIENCE_SECONDS", 0.05)
+    return told
+
+
+@pytest.fixture
+def profile(told: Told, tmp_path: Path) -> WholeProfile:
+    profile = WholeProfile(RunOptions(target="program.py", directory=str(tmp_path)))
+    profile.start()
+    return profile
+
+
+def test_the_device_of_a_long_program_is_never_recorded(told: Told, profile: WholeProfile) -> None:
+    told.device = ("cuda", None)
+    profile.wait_for_step(lambda: None)
+    assert profile.is_waiting
+    profile.discard()
+    assert told.calls == ["start CPU", "stop"]
+    assert not profile.recorded_device
+    assert not profile.is_waiting
+
+
+def test_the_device_of_a_program_that_may_be_short_is_recorded_from_its_first_step(
+    told: Told, profile: WholeProfile
+) -> None:
+    told.device = ("cuda", None)
+    profile.wait_for_step(lambda: None)
+    for _ in range(3):
+        profile.record_device()
+    assert told.calls == ["start CPU", "stop", "start CPU+CUDA"]
+    assert profile.recorded_device
+    assert not profile.is_waiting
+
+
+def test_without_a_device_nothing_starts_anew(told: Told, profile: WholeProfile) -> None:
+    profile.record_device()
+    assert told.calls == ["start CPU"]
+
+
+def test_a_device_that_cannot_be_recorded_is_tried_once(told: Told, profile: WholeProfile) -> None:
+    told.device, told.supports_device = ("other", None), False
+    for _ in range(3):
+        profile.record_device()
+    assert told.calls == ["start CPU", "stop", "start CPU"]
+    assert not profile.recorded_device
+
+
+def test_without_a_step_for_a_while_the_device_is_recorded(told: Told, profile: WholeProfile) -> None:
+    told.device = ("cuda", None)
+    reminded = threading.Event()
+
+    def no_step() -> None:
+        profile.record_device()
+        reminded.set()
+
+    profile.wait_for_step(no_step)
+    while not reminded.is_set():  # a pending call comes between two bytecodes of the main thread
+        pass
+    assert told.calls == ["start CPU", "stop", "start CPU+CUDA"]
