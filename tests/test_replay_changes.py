@@ -26,6 +26,7 @@ from helpers import (
     region,
     shipped,
 )
+from kinetoscope.ingest.unprofiled import Unprofiled
 from kinetoscope.link import link
 from kinetoscope.replay import Model, build, changes, run
 from kinetoscope.replay import predict as predictions
@@ -300,7 +301,7 @@ def test_device_bound_steps_scale_the_device(tmp_path: Path) -> None:
 
 def test_no_gain_is_said(tmp_path: Path) -> None:
     model = model_of(tmp_path, steps(400, compiled_step))
-    slow = Before.of(model.with_events(model.events.dur_ns * 10), 602_100, "test")
+    slow = Before.of(model.with_events(model.events.dur_ns * 10), Unprofiled(602_100, "test"))
     found = predict(slow, [predictions.CUDA_GRAPHS])
     assert found.verdict == "no gain"
     assert (found.saving.low, found.saving.best) == (0, 0)
@@ -308,9 +309,26 @@ def test_no_gain_is_said(tmp_path: Path) -> None:
     assert (nothing.predicted_ns, nothing.low_ns, nothing.high_ns) == (slow.step_ns,) * 3
 
 
+def test_a_device_at_its_power_limit_keeps_half_of_what_it_would_gain(tmp_path: Path) -> None:
+    model = model_of(tmp_path, steps(400, compiled_step))
+    slow = model.with_events(model.events.dur_ns * 10)
+    faster = predictions.Change("less of the device", lambda model, _: model.scaled(device=0.8))
+    free = predict(Before.of(slow, Unprofiled(602_100, "x", False)), [faster])
+    held_down = predict(Before.of(slow, Unprofiled(602_100, "x", True)), [faster])
+    assert free.is_device_bound_after
+    assert free.predicted_ns == pytest.approx(0.8 * 602_100, rel=0.02)
+    assert held_down.predicted_ns == round((free.predicted_ns + held_down.replayed_ns) / 2)
+    assert held_down.low_ns == free.low_ns
+    assert held_down.high_ns >= held_down.replayed_ns
+    # a change that makes nothing shorter is not made longer
+    nothing = predictions.Change("nothing", lambda model, _: model.scaled(device=1.0))
+    before = Before.of(slow, Unprofiled(602_100, "x", True))
+    assert predict(before, [nothing]).predicted_ns == before.step_ns
+
+
 def test_unsure_where_the_range_reaches_the_step_before(tmp_path: Path) -> None:
     # of 400 us 180 go, which no spread makes doubtful; of 7 % nobody can be sure
-    before = Before.of(model_of(tmp_path, steps(400, compiled_step)), 400_000, "x")
+    before = Before.of(model_of(tmp_path, steps(400, compiled_step)), Unprofiled(400_000, "x"))
     sure = predict(before, [predictions.CUDA_GRAPHS])
     assert sure.verdict == "gain"
     assert 0 < sure.saving.low < sure.saving.best < sure.saving.high
@@ -325,7 +343,7 @@ def pair(name: str, change: predictions.Change) -> tuple[Prediction, list[float]
     facts = json.loads((where / "facts.json").read_text())
     model = build(link(kinetoscope.load(str(where / "trace.json.gz"))))
     assert model is not None
-    before = Before.of(model, round(facts["before_ms"][0] * 1e6), "facts.json")
+    before = Before.of(model, Unprofiled(round(facts["before_ms"][0] * 1e6), "facts.json"))
     return predict(before, [change]), facts["before_ms"], facts["after_ms"]
 
 
@@ -342,7 +360,7 @@ def test_decode_of_another_capture() -> None:
     links = annotation_window(shipped("gpt_decode"), "compiled")
     model = build(links)
     assert model is not None
-    found = predict(Before.of(model, 1_631_000, "measured"), [predictions.CUDA_GRAPHS])
+    found = predict(Before.of(model, Unprofiled(1_631_000, "measured")), [predictions.CUDA_GRAPHS])
     assert found.verdict == "gain"
     assert found.predicted_ns == pytest.approx(174_700, rel=0.12)
     assert found.low_ns <= 174_700 <= found.high_ns

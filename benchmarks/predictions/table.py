@@ -20,6 +20,7 @@ from pathlib import Path
 from catalogue import PAIRS, Pair
 
 from kinetoscope.ingest import load
+from kinetoscope.ingest.unprofiled import Unprofiled
 from kinetoscope.link import link
 from kinetoscope.replay.build import build
 from kinetoscope.replay.predict import Before, Prediction, predict
@@ -62,7 +63,7 @@ def row_of(folder: Path, pair: Pair, truth: dict[str, list[dict[str, float]]]) -
     """The comparison of one pair; None where one side was not measured."""
     if not truth["before"] or not truth["after"] or not (folder / pair.name / "manifest.json").exists():
         return None
-    steps = json.loads((folder / pair.name / "manifest.json").read_text())["steps"]
+    manifest = json.loads((folder / pair.name / "manifest.json").read_text())
     model = build(link(load(str(folder / pair.name / "trace.json.gz"))))
     if model is None:
         return None
@@ -72,7 +73,7 @@ def row_of(folder: Path, pair: Pair, truth: dict[str, list[dict[str, float]]]) -
         at = options.index("--kernel")
         kernels = [options[at + 1]]
         del options[at : at + 2]
-    before = Before.of(model, steps["before"]["mean_ns"], "the capture")
+    before = Before.of(model, Unprofiled.of(manifest))
     after = truth["after"]
     return Row(
         pair=pair,

@@ -65,6 +65,7 @@ def whatif(
     from kinetoscope import window as windows
     from kinetoscope.ingest import load_source
     from kinetoscope.ingest.capture_directory import find_inputs
+    from kinetoscope.ingest.unprofiled import Unprofiled
     from kinetoscope.link import link
     from kinetoscope.link.window import windowed
     from kinetoscope.replay.whatif import whatif as answer_of
@@ -77,10 +78,10 @@ def whatif(
         links = link(load_source(first.source, progress=advance, use_store=not no_store))
     if asked is not None:
         links, _ = windowed(links, asked)
-    unprofiled = first.capture.mean_step_ns("before") if first.capture is not None else None
-    source = None if unprofiled is None else "steps timed before the profiler started, in the capture"
+    unprofiled = first.capture.unprofiled if first.capture is not None else None
     if unprofiled_step_ms is not None:
-        unprofiled, source = round(unprofiled_step_ms * 1e6), "--unprofiled-step-ms"
+        is_throttled = None if unprofiled is None else unprofiled.is_throttled
+        unprofiled = Unprofiled(round(unprofiled_step_ms * 1e6), "--unprofiled-step-ms", is_throttled)
     wanted = {
         "--cuda-graphs": cuda_graphs,
         "--no-breaks": no_breaks,
@@ -95,8 +96,7 @@ def whatif(
         links,
         [option for option, is_wanted in wanted.items() if is_wanted],
         kernel or (),
-        unprofiled_ns=unprofiled,
-        source=source,
+        unprofiled,
     )
     if format is Format.json:
         import msgspec

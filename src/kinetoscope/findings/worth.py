@@ -27,7 +27,6 @@ __all__ = ["Worth", "with_savings", "worth_of"]
 
 #: a cause that takes less of a step is not worth a line
 LITTLE = 0.01
-_SOURCE = "steps timed before the profiler started"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +47,7 @@ class Worth:
         if model is None:
             return None
         capture = self.facts.capture
-        unprofiled = None if capture is None else capture.mean_step_ns("before")
-        before = Before.of(model, unprofiled, _SOURCE)
+        before = Before.of(model, None if capture is None else capture.unprofiled)
         return before if before.step_ns > 0 else None
 
     @property

@@ -19,6 +19,7 @@ import msgspec
 from kinetoscope.errors import InputError
 from kinetoscope.ingest.compile_log import CompileLog, read_compile_log
 from kinetoscope.ingest.containers import Source, find_sources
+from kinetoscope.ingest.unprofiled import Unprofiled, within
 from kinetoscope.trace import Trace, TraceWarning
 
 __all__ = ["Capture", "Input", "LogShelf", "find_inputs"]
@@ -44,35 +45,40 @@ class Capture:
 
     def mean_step_ns(self, block: str) -> int | None:
         """Mean time of the steps of a block (``before``, ``profiled``, ``after``), from the manifest."""
-        value = _within(self.manifest, "steps", block, "mean_ns")
+        value = within(self.manifest, "steps", block, "mean_ns")
         return value if isinstance(value, int) and value > 0 else None
 
     def steady_step_ns(self, block: str) -> int | None:
         """The same without the block's first step, where there are more than two and their times are known:
         what starts then is no part of a usual step."""
         mean, steps = self.mean_step_ns(block), self.steps_of(block)
-        wall = _within(self.manifest, "steps", block, "wall_ns")
-        each = _within(self.manifest, "steps", block, "host_ns")
+        wall = within(self.manifest, "steps", block, "wall_ns")
+        each = within(self.manifest, "steps", block, "host_ns")
         first = each[0] if isinstance(each, list) and len(each) == steps > 2 else None
         if mean is None or not isinstance(wall, int) or not isinstance(first, int) or not 0 < first < wall:
             return mean
         return round((wall - first) / (steps - 1))
 
+    @property
+    def unprofiled(self) -> Unprofiled | None:
+        """The step without a profiler, where the capture timed some."""
+        return Unprofiled.of(self.manifest)
+
     def steps_of(self, block: str) -> int:
         """How many steps that block timed."""
-        value = _within(self.manifest, "steps", block, "steps")
+        value = within(self.manifest, "steps", block, "steps")
         return value if isinstance(value, int) else 0
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the capture could not do, in its own words."""
-        said = _within(self.manifest, "warnings")
+        said = within(self.manifest, "warnings")
         return tuple(str(each) for each in said) if isinstance(said, list) else ()
 
     @property
     def compilations(self) -> int:
         """How many compilations the capture saw begin; 0 also where it does not say."""
-        value = _within(self.manifest, "compilations", "total")
+        value = within(self.manifest, "compilations", "total")
         return value if isinstance(value, int) else 0
 
 
@@ -148,13 +154,13 @@ def _traces_of(manifest: Mapping[str, Any]) -> set[str]:
     listed = (
         {str(e.get("file")) for e in entries if isinstance(e, dict)} if isinstance(entries, list) else set()
     )
-    return listed | {str(_within(manifest, "files", "trace"))}
+    return listed | {str(within(manifest, "files", "trace"))}
 
 
 def _of_capture(where: Path, manifests: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Input]:
     inputs = []
     for rank, manifest in manifests:
-        name = _within(manifest, "files", "trace")
+        name = within(manifest, "files", "trace")
         # a name, never a path: a manifest is data, and does not send the reader elsewhere
         if isinstance(name, str) and (where / Path(name).name).is_file():
             (source, *_) = find_sources(str(where / Path(name).name))
@@ -175,7 +181,7 @@ def _why(manifests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
 
 
 def _of_rank(where: Path, rank: str, manifest: Mapping[str, Any], source: Source) -> Input:
-    listed = _within(manifest, "files", _LOG_FOLDER)
+    listed = within(manifest, "files", _LOG_FOLDER)
     names = frozenset(Path(str(n)).name for n in listed) if isinstance(listed, list) and listed else None
     folder = where / _LOG_FOLDER
     return Input(
@@ -290,12 +296,6 @@ def _of_sources(log: CompileLog, sources: set[str]) -> CompileLog:
         warnings=tuple(w for w in log.warnings if w.message.partition(":")[0] in names),
         loose_spans=(),  # they do not tell whose they are
     )
-
-
-def _within(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
 
 
 def _read_small(path: Path) -> bytes | None:

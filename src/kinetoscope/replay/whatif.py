@@ -12,6 +12,7 @@ import numpy as np
 from kinetoscope.analyses.idle_causes_names import Cause
 from kinetoscope.analyses.wording import counted
 from kinetoscope.errors import UsageError
+from kinetoscope.ingest.unprofiled import Unprofiled
 from kinetoscope.link import Links
 from kinetoscope.replay import predict as predictions
 from kinetoscope.replay.build import build
@@ -87,9 +88,7 @@ def whatif(
     links: Links,
     options: Sequence[str],
     kernels: Sequence[str] = (),
-    *,
-    unprofiled_ns: int | None = None,
-    source: str | None = None,
+    unprofiled: Unprofiled | None = None,
 ) -> WhatIf:
     """The step of ``links``' trace after changes: keys of `BY_OPTION`, and ``REGEX=FACTOR`` for kernels.
 
@@ -107,7 +106,7 @@ def whatif(
         )
     found = [_found(model, option) for option in options]
     found += [_found_kernels(model, _kernel(text)[0]) for text in kernels]
-    before = Before.of(model, unprofiled_ns, source)
+    before = Before.of(model, unprofiled)
     return answer(predict(before, wanted), found)
 
 

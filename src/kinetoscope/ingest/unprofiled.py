@@ -1,0 +1,76 @@
+"""The step without a profiler, from what a capture timed before it started its own."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Unprofiled", "within"]
+
+_BEFORE_PROFILER = "steps timed before the profiler started, in the capture"
+_BLOCKS, _LEAST_IN_BLOCK, _FEWEST_BLOCKS = 8, 5, 3
+# A device that lags by less than this many steps when the block ends did not set its pace.
+_MOST_LAG = 2.0
+#: a clock below this share of its highest, straight after steady work, is held down by power or heat
+_HELD_DOWN = 0.97
+
+
+@dataclass(frozen=True)
+class Unprofiled:
+    """A step in a process in which no profiler is on.
+
+    Attributes:
+        step_ns: its usual time.
+        source: where that is from, in words.
+        is_throttled: whether the device's clock was below its highest then; None if unknown.
+    """
+
+    step_ns: int
+    source: str
+    is_throttled: bool | None = None
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> Unprofiled | None:
+        """What the manifest of a capture says; None if it timed no steps without a profiler."""
+        usual = _usual_ns(within(manifest, "steps", "before"))
+        return None if usual is None else cls(usual, _BEFORE_PROFILER, _is_throttled(manifest))
+
+
+def within(value: Any, *names: str) -> Any:
+    """What lies under these names; None where one is missing."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _usual_ns(block: Any) -> int | None:
+    """Where the host sets the pace, the median over parts of the block: a core that others slow down for some
+    milliseconds is not the program's doing. Else the mean, since only the block's end waits for the device.
+    """
+    mean, wall, each = (within(block, name) for name in ("mean_ns", "wall_ns", "host_ns"))
+    if not isinstance(mean, int) or mean <= 0:
+        return None
+    if not isinstance(wall, int) or not isinstance(each, list) or not each:
+        return mean
+    if not all(type(one) is int and one > 0 for one in each):
+        return mean
+    blocks = min(_BLOCKS, len(each) // _LEAST_IN_BLOCK)
+    lag = wall - sum(each)
+    if blocks < _FEWEST_BLOCKS or not 0 <= lag < _MOST_LAG * mean:
+        return mean
+    size = len(each) // blocks
+    means = [sum(each[at : at + size]) / size for at in range(0, blocks * size, size)]
+    return round(statistics.median(means) + lag / len(each))
+
+
+def _is_throttled(manifest: Mapping[str, Any]) -> bool | None:
+    devices = within(manifest, "calibration", "device_before")
+    current = within(manifest, "device", "current")
+    for device in devices if isinstance(devices, list) else []:
+        now, most = within(device, "sm_mhz"), within(device, "max_sm_mhz")
+        known = all(isinstance(clock, (int, float)) and clock > 0 for clock in (now, most))
+        if within(device, "index") == current and known:
+            return bool(now < _HELD_DOWN * most)
+    return None
