@@ -1,12 +1,14 @@
-"""Measure every pair here: truths in processes without a profiler, and a capture of each *before*.
+"""Measure every pair here: truths in processes without a profiler, and captures of each *before*.
 
-Usage: python benchmarks/predictions/measure.py OUT [--repeats 3] [--only PAIR ...]
-                                                [--no-captures] [--no-truths] [--seconds N]
+Usage: python benchmarks/predictions/measure.py OUT [--captures 3] [--repeats 3] [--seconds N]
+                                                [--only PAIR ...]
 
 Needs a GPU, torch and the standard library. A truth comes from a process that was forked from one which
 had only imported torch, so that no profiler ever ran in it; sides alternate. All processes of a batch start
-side by side and are then timed one by one. Writes OUT/<pair>/ (made by `kinetoscope run`),
-adds to OUT/truths.json, so that a later run gives more processes, and says on stderr which programs failed.
+side by side and are then timed one by one. One process is some percent faster than the next, so there are
+several of each side, and several captures, all made by `kinetoscope run`: OUT/<pair>/ is the one whose step
+without a profiler is the median of them. A later run with the same OUT adds truths to OUT/truths.json and
+captures to choose from. Programs that failed are named on stderr.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ _HERE = Path(__file__).resolve().parent
 _SOURCE = _HERE.parents[1] / "src"
 _START_S, _RUN_S = 150.0, 60.0
 _STEPS = 20
-# A capture on a core that others slowed down is made again.
-_CALM, _TRIES = 1.25, 2
+# A capture on a core that others slowed down is chosen only if all were.
+_CALM = 1.25
 _CALM_ROUND = 1.15
 
 
@@ -110,11 +112,11 @@ def _captured(pair: str, warmup: int, folder: Path) -> Job:
     # nothing of an earlier run may open it
     gates = Path(tempfile.mkdtemp(prefix="gates-", dir=folder))
     gate, log = gates / pair, gates / f"{pair}.log"
-    shutil.rmtree(folder / pair, ignore_errors=True)
+    into = Path(tempfile.mkdtemp(prefix=f"{pair}.", dir=folder / "candidates"))
     with log.open("w") as stream:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "kinetoscope", "run", "--no-report", "-o", str(folder / pair)),
+                *(sys.executable, "-m", "kinetoscope", "run", "--no-report", "-o", str(into)),
                 *("--warmup", str(warmup), "--steps", str(_STEPS)),
                 *(str(_HERE / "program.py"), pair, "before", "--gate", str(gate)),
                 *("--steps", str(3 * warmup + 5 * _STEPS)),
@@ -126,14 +128,29 @@ def _captured(pair: str, warmup: int, folder: Path) -> Job:
     return Job(pair, gate, log, process.poll, process.kill)
 
 
-def _is_calm(capture: Path) -> bool:
-    """Whether the core had its usual speed before and after the profile."""
-    manifest = capture / "manifest.json"
-    if not manifest.exists():
-        return True  # it failed, which was said
-    calibration = json.loads(manifest.read_text())["calibration"]
-    spins = [calibration[when]["spin_ns"] for when in ("before", "after") if when in calibration]
-    return all(spin <= _CALM * _usual_spin_ns() for spin in spins)
+def choose(folder: Path, pair: str) -> None:
+    """Keep the median of the pair's captures, by its steps without a profiler, as OUT/<pair>."""
+    found = []
+    for manifest in sorted((folder / "candidates").glob(f"{pair}.*/manifest.json")):
+        said = json.loads(manifest.read_text())
+        before = (said.get("steps") or {}).get("before") or {}
+        spins = [
+            said["calibration"][when]["spin_ns"]
+            for when in ("before", "after")
+            if when in said["calibration"]
+        ]
+        if said["status"] == "complete" and before.get("mean_ns"):
+            is_calm = all(spin <= _CALM * _usual_spin_ns() for spin in spins)
+            found.append((before["mean_ns"], is_calm, said["started"], manifest.parent))
+    calm = sorted(one for one in found if one[1]) or sorted(found)
+    if calm:
+        # of two in the middle the one made first, which is neither the faster nor the slower on purpose
+        middle = calm[(len(calm) - 1) // 2 : len(calm) // 2 + 1]
+        chosen = min(middle, key=lambda one: one[2])[3]
+        shutil.rmtree(folder / pair, ignore_errors=True)
+        shutil.copytree(chosen, folder / pair, ignore=shutil.ignore_patterns("compile_log"))
+        steps = " ".join(f"{one[0] / 1e6:.3f}{'' if one[1] else ' (not calm)'}" for one in found)
+        _say(f"{pair}: {steps} ms, kept {chosen.name}")
 
 
 def _run(jobs: Sequence[Job], on_done: Callable[[Job], None]) -> None:
@@ -234,8 +251,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--batch", type=int, default=30)
-    parser.add_argument("--no-captures", action="store_true")
-    parser.add_argument("--no-truths", action="store_true")
+    parser.add_argument("--captures", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing that ends later")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -254,20 +270,20 @@ def main() -> None:
 
     os.environ["PREDICTIONS_SPIN_NS"] = str(min(min(core_speeds().values()) for _ in range(3)))
     names = options.only or list(PAIRS)
-    if not options.no_captures:
-        wanted = list(names)
-        for number in range(_TRIES):
-            if number and time.perf_counter() - _BEGAN > options.seconds / 2:
-                break
-            jobs = [_captured(name, PAIRS[name].warmup, folder) for name in wanted]
-            _run(jobs, lambda job: _say(f"captured {job.name}"))
-            wanted = [name for name in wanted if not _is_calm(folder / name)]
-            if not wanted:
-                break
-    if not options.no_truths:
-        if torch.cuda.is_initialized():
-            raise SystemExit("the device was initialised by an import: processes cannot be forked from this")
-        measure_truths(folder, names, options.repeats, options.batch, options.seconds)
+    (folder / "candidates").mkdir(exist_ok=True)
+    longest = 0.0
+    for number in range(options.captures):
+        began = time.perf_counter()
+        if began - _BEGAN + longest > options.seconds:
+            break
+        _run([_captured(name, PAIRS[name].warmup, folder) for name in names], lambda job: None)
+        longest = max(longest, time.perf_counter() - began)
+        _say(f"captures: round {number + 1} of {options.captures}")
+    for name in names:
+        choose(folder, name)
+    if torch.cuda.is_initialized():
+        raise SystemExit("the device was initialised by an import: processes cannot be forked from this")
+    measure_truths(folder, names, options.repeats, options.batch, options.seconds)
 
 
 if __name__ == "__main__":
