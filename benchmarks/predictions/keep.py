@@ -2,8 +2,8 @@
 
 Usage: python benchmarks/predictions/keep.py RESULTS [KEPT]
 
-RESULTS is what `measure.py` wrote; KEPT, by default ``results`` beside this file, is written anew:
-truths.json and, for each pair, trace.json.gz and the parts of manifest.json that a prediction or a reader needs.
+RESULTS is what `measure.py` wrote. KEPT, by default ``results`` beside this file, is written anew:
+truths.json and, for each pair, trace.json.gz and what of manifest.json a prediction or a reader needs.
 """
 
 from __future__ import annotations

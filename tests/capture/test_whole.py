@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     monkeypatch.setattr(whole, "ProfileSession", told.session)
     monkeypatch.setattr(whole, "device_module", lambda: told.device)
     monkeypatch.setattr(whole, "_DETACH_SECONDS", 0.0)
+    monkeypatch.setattr(whole, "synchronize", lambda: told.calls.append("synchronize"))
     monkeypatch.setattr(whole, "_TICK_SECONDS", 0.01)
     monkeypatch.setattr(whole, "_PATIENCE_SECONDS", 0.05)
     return told
@@ -61,6 +63,7 @@ def test_the_device_of_a_long_program_is_never_recorded(told: Told, profile: Who
     profile.wait_for_step(lambda: None)
     assert profile.is_waiting
     profile.discard()
+    # nothing was attached to the device, so nothing has to be waited for
     assert told.calls == ["start CPU", "stop"]
     assert not profile.recorded_device
     assert not profile.is_waiting
@@ -76,6 +79,19 @@ def test_the_device_of_a_program_that_may_be_short_is_recorded_from_its_first_st
     assert told.calls == ["start CPU", "stop", "start CPU+CUDA"]
     assert profile.recorded_device
     assert not profile.is_waiting
+
+
+def test_the_runtime_is_called_while_the_profiler_detaches(
+    told: Told, profile: WholeProfile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kineto detaches at the end of such a call: with none of ours, one of the program's would do it."""
+    monkeypatch.delenv("TEARDOWN_CUPTI", raising=False)
+    told.device = ("cuda", None)
+    profile.record_device()
+    told.calls.clear()
+    profile.discard()
+    assert (told.calls[0], told.calls[-1]) == ("stop", "synchronize")
+    assert "TEARDOWN_CUPTI" not in os.environ
 
 
 def test_without_a_device_nothing_starts_anew(told: Told, profile: WholeProfile) -> None:

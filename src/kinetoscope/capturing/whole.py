@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kinetoscope.capturing.options import RunOptions
-from kinetoscope.capturing.session import ProfileSession, device_module
+from kinetoscope.capturing.session import ProfileSession, device_module, synchronize
 
 __all__ = ["DEVICE_NOT_SEEN", "UNSEEN_THREAD", "Watchdog", "WholeProfile", "resident_bytes"]
 
@@ -37,7 +37,7 @@ DEVICE_NOT_SEEN: Final = (
 )
 
 _TICK_SECONDS: Final = 0.2
-_DETACH_SECONDS: Final = 0.3
+_DETACH_SECONDS, _DETACH_CALLS = 0.3, 30
 # A program that has used its device for this long without a step is recorded with it all the same.
 _PATIENCE_SECONDS: Final = 1.0
 
@@ -127,7 +127,7 @@ class WholeProfile:
         self._wait_no_longer()
         session, self._session = self._session, None
         if session is not None:
-            with detaching_cupti(detach):
+            with detaching_cupti(detach and session.activities != ["CPU"]):
                 session.stop()
 
     def keep(self, path: Path, *, detach: bool = True) -> None:
@@ -139,7 +139,7 @@ class WholeProfile:
         self._wait_no_longer()
         session, self._session = self._session, None
         if session is not None:
-            with detaching_cupti(detach):
+            with detaching_cupti(detach and session.activities != ["CPU"]):
                 session.stop()
                 session.save(path)
 
@@ -158,9 +158,12 @@ def detaching_cupti(wanted: bool = True) -> Any:
     os.environ["TEARDOWN_CUPTI"] = "1"
     try:
         yield
-        # Kineto detaches in a thread of its own and does not say when it is done. A profile that started
-        # meanwhile would see nothing of the device, and steps of a fraction of a millisecond soon start one.
-        time.sleep(_DETACH_SECONDS)
+        # Kineto detaches in a thread of its own, at the end of a call of the CUDA runtime, and does not say
+        # when it is done. A profile that started meanwhile would see nothing of the device, and steps of a
+        # fraction of a millisecond soon start one.
+        for _ in range(_DETACH_CALLS):
+            synchronize()
+            time.sleep(_DETACH_SECONDS / _DETACH_CALLS)
     finally:
         os.environ.pop("TEARDOWN_CUPTI", None)
 
