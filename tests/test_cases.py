@@ -7,20 +7,11 @@ a person, in microseconds, and stands here as it stood there.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kinetoscope.__main__ import main
-
-CASES = Path(__file__).parent / "cases"
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    status = main(["report", *arguments])
-    out, err = capsys.readouterr()
-    return status, out, err
+from case_reports import CASES, run
 
 
 @pytest.fixture
@@ -331,12 +322,6 @@ def test_r47_rocm(report: Any) -> None:
     assert origins["memory"] == 7.0
 
 
-def test_r47_wording(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, str(CASES / "R47_rocm.json"))
-    assert "CUDA" not in out
-    assert "CUPTI" not in out
-
-
 def test_r48_xpu(report: Any) -> None:
     """2 kernels, 2 launches; busy 60, span 80, gap 20."""
     r = report("R48_xpu.json")
@@ -389,19 +374,6 @@ def test_r54_annotations_of_an_inference_server(report: Any) -> None:
     assert "(1 x 100 us)" in offered
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in CASES.iterdir()))
-@pytest.mark.parametrize("arguments", [[], ["--format", "md"], ["--format", "md", "--brief"]])
-def test_every_case_renders(capsys: pytest.CaptureFixture[str], name: str, arguments: list[str]) -> None:
-    status, out, err = run(capsys, str(CASES / name), *arguments)
-    if name == "R53_jax_xla.json":
-        assert status == 2
-        return
-    assert (status, err) == (0, "")
-    assert out.strip()
-    if not arguments:
-        assert max(len(line) for line in out.splitlines()) <= 80
-
-
 def test_one_file_twice_is_no_pair_of_ranks(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(CASES / "R24_rank0.json")
     status, out, _ = run(capsys, "--format", "json", path, path)
@@ -416,9 +388,3 @@ def test_inputs_that_do_not_know_their_rank(capsys: pytest.CaptureFixture[str]) 
     )
     assert status == 0
     assert [warned(rank)["rank-unknown"] for rank in json.loads(out)["ranks"]] == [2, 2]
-
-
-def test_r32_text_does_not_count_what_was_not_recorded(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, str(CASES / "R32_gpu_only.json"))
-    assert "launch calls were not recorded" in out
-    assert "0 launch calls" not in out
