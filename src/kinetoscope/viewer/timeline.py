@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kinetoscope.trace import Int32, Int64, Trace
+from kinetoscope.trace import NONE, Int32, Int64, Trace
 from kinetoscope.viewer.lanes import Lanes, Strip, arrange
 from kinetoscope.viewer.pyramid import Pyramid, build
 
@@ -48,6 +48,19 @@ class Timeline:
         found = np.full(len(self.trace.columns), -1, np.int32)
         found[self.lanes.row] = np.arange(len(self.lanes.row), dtype=np.int32)
         return found
+
+    @cached_property
+    def launches_of_track(self) -> tuple[int, ...]:
+        """Per track, how many of its calls launched something on a device, by their correlation ids.
+
+        The analysis knows launches better; this is known before it, so that no row moves when it comes.
+        """
+        c = self.trace.columns
+        known = c.correlation != NONE
+        calls = np.flatnonzero(c.is_call & known)
+        launched = np.isin(c.correlation[calls], c.correlation[c.is_device & known])
+        counts = np.bincount(c.track[calls[launched]], minlength=len(self.trace.track_list))
+        return tuple(counts.tolist())
 
     def lanes_of_rows(self, rows: Int64) -> Int64:
         """Lane of each slice, or -1."""

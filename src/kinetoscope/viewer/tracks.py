@@ -1,8 +1,11 @@
-"""The list of tracks as a person wants to see it: CPU threads on top, device streams under them."""
+"""The list of tracks as a person wants to see it.
+
+What the device does comes first, right under it the threads that launch its work, then all the rest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import msgspec
@@ -13,6 +16,8 @@ from kinetoscope.viewer.timeline import Timeline
 
 _STRIP_NAMES = {"work": "", "python": "Python stack", "device": "", "other": "Annotations and waits"}
 _PSEUDO = ("Spans", "Traces", "")
+#: a thread with so much of all launches is one of those that feed the device
+_FEEDS = 0.1
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +64,11 @@ def rows(timeline: Timeline) -> list[Row]:
                 slices=strip.slices,
             )
         )
-    return sorted(found, key=lambda row: _order(row, trace.track_list[row.track], timeline.strips))
+    launches = timeline.launches_of_track
+    feeds = {number for number, count in enumerate(launches) if count and count >= _FEEDS * sum(launches)}
+    return sorted(
+        found, key=lambda row: _order(row, trace.track_list[row.track], timeline.strips, feeds, launches)
+    )
 
 
 def label_of(timeline: Timeline, track: int) -> str:
@@ -75,7 +84,9 @@ def _kinds(timeline: Timeline) -> list[str]:
     has_work = {strip.track for strip in timeline.strips if strip.kind in ("work", "python")}
     kinds = []
     for number, track in enumerate(timeline.trace.track_list):
-        if number in has_device or (track.labels or "").upper().startswith(("GPU", "XPU")):
+        # a thread can have the number of a device's process: what ran there tells which it is
+        is_labelled = (track.labels or "").upper().startswith(("GPU", "XPU")) and number not in has_work
+        if number in has_device or is_labelled:
             kinds.append("device")
         elif number in has_work and str(track.pid) not in _PSEUDO:
             kinds.append("cpu")
@@ -84,17 +95,20 @@ def _kinds(timeline: Timeline) -> list[str]:
     return kinds
 
 
-def _order(row: Row, track: Track, strips: Sequence[Strip]) -> tuple[Any, ...]:
-    kind = ("cpu", "device").index(row.kind) if row.kind in ("cpu", "device") else 2
+def _order(
+    row: Row, track: Track, strips: Sequence[Strip], feeds: Set[int], launches: Sequence[int]
+) -> tuple[Any, ...]:
     sort = track.sort_index if track.sort_index is not None else 1 << 40
-    busiest = -sum(strip.slices for strip in strips if strip.track == row.track)
-    # a process's main thread has its number
-    main = 0 if row.kind == "cpu" and track.pid == track.tid else 1
-    order = busiest if row.kind == "cpu" else 0
+    if row.kind != "cpu":
+        group = (0 if row.strip == "device" else 3) if row.kind == "device" else 4
+        return group, sort, str(track.pid), _natural(track.tid), row.strip
+    # a process's main thread has its number, and is where reading begins
+    main = 0 if track.pid == track.tid else 1
     strip = {"work": 0, "device": 0, "other": 1, "python": 2}[row.strip]
-    if row.kind == "device":
-        strip = {"other": 0}.get(row.strip, 1)
-    return kind, sort, str(track.pid), main, order, _natural(track.tid), strip
+    if row.track in feeds:
+        return 1, sort, str(track.pid), main, -launches[row.track], _natural(track.tid), strip
+    busiest = -sum(strip.slices for strip in strips if strip.track == row.track)
+    return 2, sort, str(track.pid), main, busiest, _natural(track.tid), strip
 
 
 def _natural(tid: int | str) -> tuple[int, int, str]:

@@ -27,11 +27,12 @@ export function link(page, values = {}) {
 }
 
 /**
- * Note what is shown, without a new entry in the browser's history.
+ * Note what is shown, without a new entry in the browser's history. The link to the page leads there again.
  * @param {string} page
  * @param {Record<string, string | number | undefined | null>} values
  */
 export function note(page, values) {
   const wanted = link(page, values);
   if (location.hash !== wanted) history.replaceState(null, "", wanted);
+  document.querySelector(`#rail a[data-page="${page}"]`)?.setAttribute("href", wanted);
 }

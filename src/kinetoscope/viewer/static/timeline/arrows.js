@@ -63,7 +63,7 @@ export class AllArrows {
     this.flight?.abort();
     const flight = (this.flight = new AbortController());
     const { view } = this;
-    const lanes = [...this.rows.ofLane.keys()].sort((one, other) => one - other);
+    const lanes = [...this.rows.rowOfLane.keys()].sort((one, other) => one - other);
     try {
       const data = await get(
         "flows",

@@ -325,14 +325,12 @@ export function renderer(canvas, meanings) {
       const heads = [];
       for (const arrow of scene.arrows) {
         if (arrow.strong !== strong) continue;
-        const from = rows.laneY(arrow.sourceLane, scroll),
-          to = rows.laneY(arrow.targetLane, scroll);
-        if (from === null || to === null) continue;
+        const y0 = rows.arrowY(arrow.sourceLane, scroll),
+          y1 = rows.arrowY(arrow.targetLane, scroll);
+        if (y0 === null || y1 === null) continue;
         const x0 = view.x(arrow.from),
           x1 = view.x(arrow.to);
         if (Math.max(x0, x1) < -50 || Math.min(x0, x1) > width + 50) continue;
-        const y0 = from + LANE / 2,
-          y1 = to + LANE / 2;
         const bend = Math.min(80, Math.max(18, Math.abs(x1 - x0) / 2));
         context.moveTo(x0, y0);
         context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
@@ -381,7 +379,8 @@ export function renderer(canvas, meanings) {
     ])) {
       if (!box) continue;
       const y = rows.laneY(box.lane, scroll);
-      if (y === null) continue;
+      // a row that is scrolled away is under the pinned ones
+      if (y === null || (!rows.ofLane.get(box.lane)?.row.pinned && y < rows.pinnedHeight - LANE / 2)) continue;
       const x0 = Math.max(-3, view.x(box.start)),
         x1 = Math.min(width + 3, view.x(box.end));
       if (x1 < -2 || x0 > width + 2) continue;

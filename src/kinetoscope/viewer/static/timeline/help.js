@@ -16,6 +16,7 @@ const KEYS = [
   ["Search", [["/"]], "in names; or origin:eager, kind:gemm, op:aten::mm, region:0/0, category:kernel"],
   ["Next, previous hit", [["Enter"], ["Shift", "Enter"]], ""],
   ["Mark the selection", [["m"]], "again: take the mark away"],
+  ["Pin or unpin the selection's track", [["p"]], "pinned, it stays in view; or the menu ⋮ beside its name"],
   ["Deselect", [["Esc"]], ""],
   ["This help", [["?"]], ""],
 ];

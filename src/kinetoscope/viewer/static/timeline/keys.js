@@ -18,6 +18,7 @@ const HELD_AFTER_MS = 160;
  * @property {() => void} clear
  * @property {() => void} help
  * @property {() => void} flows
+ * @property {() => void} pin
  */
 
 /**
@@ -110,6 +111,7 @@ export function keys(view, actions, pointer) {
       m: actions.mark,
       "?": actions.help,
       l: actions.flows,
+      p: actions.pin,
       Escape: actions.clear,
       ...(onControl ? {} : { Enter: () => actions.hit(!event.shiftKey) }),
     })[key];

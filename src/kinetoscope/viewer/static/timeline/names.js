@@ -50,18 +50,28 @@ export function names(rows, changed) {
         class: `track ${row.kind}`,
         style,
         "data-row": row.id,
-        title: `${row.label}: ${counted(row.slices, row.kind === "counter" ? "sample" : row.kind === "idle" ? "gap" : "slice")}`,
+        title: about(row),
       },
       fold,
       h(
         "span",
         { class: "label" },
-        rows.pins.has(row.id) ? "▲ " : "",
         row.label,
         row.most ? h("span", { class: "most" }, row.most) : null,
       ),
       open,
     );
+  }
+
+  /** @param {import("./rows.js").Row} row */
+  function about(row) {
+    const unit = row.kind === "counter" ? "sample" : row.kind === "idle" ? "gap" : "slice";
+    const shown = rows.lanesOf(row).length;
+    return [
+      `${row.label}: ${counted(row.slices, unit)}`,
+      shown < row.lanes.length ? `; folded, ${shown} of ${row.lanes.length} levels are shown` : "",
+      row.pinned ? "; pinned, it stays in view" : "",
+    ].join("");
   }
 
   /** @param {import("./rows.js").Row} row */
@@ -116,9 +126,7 @@ export function names(rows, changed) {
         "aria-label": row.label,
         style: { left: `${box.left}px`, top: `${Math.min(box.bottom, window.innerHeight - 190)}px` },
       },
-      rows.pins.has(row.id)
-        ? entry("Unpin", () => rows.pins.delete(row.id))
-        : entry("Pin to the top", () => rows.pins.add(row.id)),
+      entry(rows.pins.has(row.id) ? "Unpin" : "Pin to the top", () => rows.pin(row)),
       entry("Move up", () => rows.move(row, -1)),
       entry("Move down", () => rows.move(row, 1)),
       row.foldable

@@ -13,6 +13,7 @@ import { names } from "./names.js";
 import { panel } from "./panel.js";
 import { pointer } from "./pointer.js";
 import { Rows } from "./rows.js";
+import { remembered } from "./remembered.js";
 import { search } from "./search.js";
 import { Selection } from "./selection.js";
 import { splitters } from "./splitters.js";
@@ -45,21 +46,21 @@ export async function timelinePage(app, place, values) {
   const body = h("div", { class: "body" }, canvas, scroll);
   const redraw = framed(draw);
   const view = new View(trace.begin_ns, trace.end_ns, moved);
-  const rows = new Rows(trace, values);
+  const arrangement = remembered(app.status.label);
+  // an address that says what is shown says it all; any other leaves the rows as they were last
+  const rows = new Rows(trace, values.b ? values : { ...arrangement.recall(), ...values });
   const tiles = new Tiles(view, wantedLanes, redraw, fail);
   const paint = renderer(canvas, trace.meanings);
   const map = minimap(view, trace);
   const rule = ruler(view, { chosen: (row) => void selection.select(row, true) });
   const all = new AllArrows(view, rows, redraw);
   const counters = new Counters(view, rows, redraw);
-  const nameColumn = names(rows, () => {
-    arranged();
-    keep();
-  });
+  const nameColumn = names(rows, chosen);
   const details = panel(trace.meanings, {
     select: (row) => void selection.select(row, true),
     show: (begin, end) => view.show(begin, end, 0.9),
     search: (text) => void finder.set(text),
+    opened: () => element.classList.remove("closed"),
   });
   const selection = new Selection({ view, rows, details, scroll, redraw, changed: () => keep() });
   const finder = search(view, {
@@ -80,6 +81,11 @@ export async function timelinePage(app, place, values) {
     if (all.on) void all.want();
   }, 120);
 
+  const revealed = settled(() => {
+    if (!left) selection.intoView();
+  }, 400);
+  let height = 0;
+
   const helpDialog = help(trace.meanings);
   const tools = toolbar({
     view,
@@ -87,16 +93,13 @@ export async function timelinePage(app, place, values) {
     all,
     shows: rule.shows,
     finder: finder.element,
-    arranged: () => {
-      arranged();
-      keep();
-    },
+    arranged: chosen,
     redraw,
     help: () => helpDialog.showModal(),
   });
   const element = h(
     "div",
-    { class: "timeline" },
+    { class: "timeline closed" },
     h("h1", { class: "sr" }, "Timeline"),
     tools.element,
     h("div", { class: "strip map" }, h("div", null, "Whole trace"), map.element),
@@ -143,6 +146,13 @@ export async function timelinePage(app, place, values) {
     redraw();
   }
 
+  /** A person arranged them. */
+  function chosen() {
+    arranged();
+    arrangement.keep(rows.values());
+    keep();
+  }
+
   function resized() {
     const wide = Math.max(50, scroll.clientWidth - nameColumn.loose.offsetWidth),
       tall = body.clientHeight;
@@ -150,6 +160,9 @@ export async function timelinePage(app, place, values) {
     canvas.style.height = `${tall}px`;
     for (const strip of [map.element, rule.element]) strip.style.width = `${wide}px`;
     view.width = wide;
+    // not at once: a double click would meet another row the second time
+    if (tall < height) revealed();
+    height = tall;
     paint.resize(wide, tall);
     redraw();
     settle();
@@ -243,6 +256,13 @@ export async function timelinePage(app, place, values) {
       },
       help: () => helpDialog.showModal(),
       flows: () => tools.flows.click(),
+      pin: () => {
+        const row = rows.rowOfLane.get(selection.box?.lane ?? -1);
+        if (!row) return;
+        rows.pin(row);
+        rows.layout();
+        chosen();
+      },
     },
     () => mouse.time,
   );
@@ -318,9 +338,8 @@ export async function timelinePage(app, place, values) {
 
   return {
     moved: (given) => {
-      rows.pins = new Set((given.pins ?? "").split("~").filter(Boolean));
+      if (given.b) rows.arrange(given);
       marks = given.marks === undefined ? marks : readMarks(given.marks);
-      rows.layout();
       arranged();
       void apply(given).catch(fail);
     },

@@ -7,7 +7,7 @@ import { table } from "../pages/table.js";
 
 /**
  * @param {{ key: string, label: string }[]} meanings
- * @param {{ select: (row: number) => void, show: (begin: number, end: number) => void, search: (text: string) => void }} does
+ * @param {{ select: (row: number) => void, show: (begin: number, end: number) => void, search: (text: string) => void, opened: () => void }} does
  */
 export function panel(meanings, does) {
   const element = h("section", { class: "details", "aria-label": "Details", tabIndex: -1 });
@@ -58,6 +58,7 @@ export function panel(meanings, does) {
   /** @param {any} data */
   function slice(data) {
     const mine = ++turn;
+    does.opened();
     /** @type {[string, any][]} */
     const facts = [
       [
@@ -228,6 +229,7 @@ export function panel(meanings, does) {
   /** @param {any} data */
   function gap(data) {
     turn++;
+    does.opened();
     fill(
       element,
       h(
@@ -254,6 +256,7 @@ export function panel(meanings, does) {
   /** @param {any} data */
   function area(data) {
     turn++;
+    does.opened();
     const span = data.end_ns - data.begin_ns;
     const shown = table({
       label: "What is in the area",

@@ -6,6 +6,11 @@ export const LANE = 18;
 const HEADER = 22;
 const GAP = 5;
 const COUNTER = 40;
+/** Pinned without being asked: so many lanes of devices, and no more, or the threads have no room. */
+const PINNED_LANES = 6;
+/** A row deeper than this starts folded, to its outermost lanes. */
+const DEEP = 14;
+const FOLDED_LANES = 6;
 
 /**
  * @typedef {object} Row
@@ -25,6 +30,9 @@ const COUNTER = 40;
  * @property {boolean} pinned
  */
 
+/** In the address: nothing is pinned. (Without a word of it, devices are.) */
+const NO_PINS = "none";
+
 export class Rows {
   /**
    * @param {any} trace
@@ -34,7 +42,9 @@ export class Rows {
     this.trace = trace;
     /** @param {string | undefined} text */
     const list = (text) => (text ? text.split("~") : []);
-    this.pins = new Set(list(values.pins));
+    /** Whether a person chose what is pinned; else it is what the devices do. */
+    this.isChosen = Boolean(values.pins);
+    this.pins = new Set(values.pins === NO_PINS ? [] : list(values.pins));
     this.hidden = new Set(list(values.hidden));
     this.toggled = new Set(list(values.fold));
     this.order = list(values.order);
@@ -49,6 +59,8 @@ export class Rows {
     this.pinnedHeight = 0;
     /** @type {Map<number, { row: Row, index: number }>} */
     this.ofLane = new Map();
+    /** @type {Map<number, Row>} also of lanes that are folded away */
+    this.rowOfLane = new Map();
     this.addOverlays(null);
   }
 
@@ -114,14 +126,54 @@ export class Rows {
       });
     }
     this.all = rows;
+    if (!this.isChosen) this.pins = this.#devices();
     this.layout();
+  }
+
+  /** What the devices do, as far as it leaves room: their idle time, and the streams with most work. */
+  #devices() {
+    const strips = new Map(this.trace.rows.map((/** @type {any} */ row) => [row.number, row.strip]));
+    const streams = this.all.filter((row) => strips.get(row.strip) === "device");
+    const used = new Set(streams.map((row) => row.process));
+    const wanted = [
+      ...this.all.filter((row) => row.kind === "idle" && used.has(row.process)),
+      ...streams.sort((one, other) => other.slices - one.slices),
+    ];
+    /** @type {Set<string>} */
+    const found = new Set();
+    let lanes = 0;
+    for (const row of wanted) {
+      lanes += Math.max(1, row.lanes.length);
+      if (lanes <= PINNED_LANES) found.add(row.id);
+    }
+    return found;
+  }
+
+  /** @param {Row} row */
+  pin(row) {
+    this.isChosen = true;
+    if (!this.pins.delete(row.id)) this.pins.add(row.id);
   }
 
   /** @param {Row} row */
   isFolded(row) {
-    // a Python stack is deep and says little at a glance: it starts folded
-    const folded = row.id.endsWith("/python");
+    // deep rows say little at a glance, Python stacks least of all: they start folded
+    const folded = this.#isStack(row) || row.lanes.length > DEEP;
     return row.foldable && this.toggled.has(row.id) !== folded;
+  }
+
+  /** @param {Row} row */
+  #isStack(row) {
+    return row.id.endsWith("/python");
+  }
+
+  /**
+   * The lanes that are shown: all, or when folded the outermost ones.
+   * @param {Row} row
+   */
+  lanesOf(row) {
+    if (!this.isFolded(row)) return row.lanes;
+    return row.lanes.slice(0, row.lanes.length > DEEP && !this.#isStack(row) ? FOLDED_LANES : 1);
   }
 
   /** Recompute what is shown and where. */
@@ -143,12 +195,23 @@ export class Rows {
     }
     this.shown = [];
     this.ofLane = new Map();
-    let top = 0;
-    for (const row of visible.filter((each) => this.pins.has(each.id))) top = this.#add(row, top, true);
-    this.pinnedHeight = top ? top + GAP : 0;
-    top = 0;
-    let process = "";
-    for (const row of visible.filter((each) => !this.pins.has(each.id))) {
+    this.rowOfLane = new Map();
+    const pinned = this.#stack(visible, true);
+    this.pinnedHeight = pinned ? pinned + GAP : 0;
+    this.height = this.#stack(visible, false) + 24;
+  }
+
+  /**
+   * Put rows under each other, with the name of their process over those that have the same.
+   * @param {Row[]} visible
+   * @param {boolean} pinned
+   * @returns {number} where they end
+   */
+  #stack(visible, pinned) {
+    let top = 0,
+      process = "";
+    for (const row of visible) {
+      if (this.pins.has(row.id) !== pinned) continue;
       if (row.process !== process) {
         process = row.process;
         this.shown.push({
@@ -162,28 +225,20 @@ export class Rows {
           foldable: false,
           top,
           height: HEADER,
-          pinned: false,
+          pinned,
         });
         top += HEADER + 2;
       }
-      top = this.#add(row, top, false);
+      const lanes = this.lanesOf(row);
+      row.top = top;
+      row.pinned = pinned;
+      row.height = row.kind === "counter" ? COUNTER : Math.max(1, lanes.length) * LANE;
+      lanes.forEach((lane, index) => this.ofLane.set(lane, { row, index }));
+      for (const lane of row.lanes) this.rowOfLane.set(lane, row);
+      this.shown.push(row);
+      top += row.height + GAP;
     }
-    this.height = top + 24;
-  }
-
-  /**
-   * @param {Row} row
-   * @param {number} top
-   * @param {boolean} pinned
-   */
-  #add(row, top, pinned) {
-    const lanes = this.isFolded(row) ? 1 : row.lanes.length;
-    row.top = top;
-    row.pinned = pinned;
-    row.height = row.kind === "counter" ? COUNTER : Math.max(1, lanes) * LANE;
-    row.lanes.slice(0, lanes).forEach((lane, index) => this.ofLane.set(lane, { row, index }));
-    this.shown.push(row);
-    return top + row.height + GAP;
+    return top;
   }
 
   /**
@@ -203,6 +258,20 @@ export class Rows {
   laneY(lane, scroll) {
     const found = this.ofLane.get(lane);
     return found ? this.y(found.row, scroll) + found.index * LANE : null;
+  }
+
+  /**
+   * Where an arrow meets a lane: its middle, or the border behind which it is folded or scrolled away.
+   * @param {number} lane
+   * @param {number} scroll
+   * @returns {number | null}
+   */
+  arrowY(lane, scroll) {
+    const row = this.rowOfLane.get(lane);
+    if (!row) return null;
+    const top = this.laneY(lane, scroll);
+    const y = top === null ? this.y(row, scroll) + row.height : top + LANE / 2;
+    return row.pinned ? y : Math.max(y, this.pinnedHeight - 2);
   }
 
   /**
@@ -251,10 +320,24 @@ export class Rows {
     this.layout();
   }
 
+  /**
+   * Arranged as an address says.
+   * @param {Record<string, string>} values
+   */
+  arrange(values) {
+    const said = new Rows(this.trace, values);
+    this.isChosen = said.isChosen;
+    this.pins = said.isChosen ? said.pins : this.#devices();
+    this.hidden = said.hidden;
+    this.toggled = said.toggled;
+    this.order = said.order;
+    this.layout();
+  }
+
   /** What the address keeps. */
   values() {
     return {
-      pins: [...this.pins].join("~"),
+      pins: this.isChosen ? [...this.pins].join("~") || NO_PINS : "",
       hidden: [...this.hidden].join("~"),
       fold: [...this.toggled].join("~"),
       order: this.order.join("~"),

@@ -94,13 +94,13 @@ export class Selection {
   /** @param {boolean} close */
   reveal(close) {
     const box = this.box,
-      { view, rows, scroll } = this;
+      { view, rows } = this;
     if (!box) return;
     if (!rows.ofLane.has(box.lane)) {
       const row = rows.all.find((each) => each.lanes.includes(box.lane));
       if (row) {
         rows.hidden.delete(row.id);
-        if (rows.isFolded(row) && row.lanes[0] !== box.lane && !rows.toggled.delete(row.id))
+        if (!rows.lanesOf(row).includes(box.lane) && !rows.toggled.delete(row.id))
           rows.toggled.add(row.id);
         rows.layout();
         this.scroll.dispatchEvent(new CustomEvent("arranged"));
@@ -116,11 +116,17 @@ export class Selection {
       const span = Math.max(Math.min(view.span, Math.max(long, 20) * 60), long * 1.5);
       view.set((box.start + box.end - span) / 2, (box.start + box.end + span) / 2);
     }
-    const at = rows.ofLane.get(box.lane);
+    this.intoView();
+  }
+
+  /** Scroll to the row of the selection, if it cannot be seen. */
+  intoView() {
+    const { box, rows, scroll } = this;
+    const at = box && rows.ofLane.get(box.lane);
     if (!at || at.row.pinned) return;
     const y = rows.laneY(box.lane, scroll.scrollTop) ?? 0;
     if (y < rows.pinnedHeight + 4 || y > scroll.clientHeight - 2 * LANE) {
-      scroll.scrollTop += y - scroll.clientHeight / 2;
+      scroll.scrollTop += y - (rows.pinnedHeight + scroll.clientHeight) / 2;
     }
   }
 
@@ -138,14 +144,16 @@ export class Selection {
   }
 
   /**
-   * To the row above or below, at the same time; with nothing selected, to the first event in view.
+   * To the row above or below, at the same time; with nothing selected, to the first event in view,
+   * which is no idle gap.
    * @param {number} by -1 up, 1 down
    */
   async vertical(by) {
     const { rows, view, box } = this;
-    const lanes = rows.shown.flatMap((row) => (rows.isFolded(row) ? row.lanes.slice(0, 1) : row.lanes));
+    const lanes = rows.shown.flatMap((row) => rows.lanesOf(row));
     const time = box ? (Math.max(box.start, view.begin) + Math.min(box.end, view.end)) / 2 : view.begin;
-    for (let at = box ? lanes.indexOf(box.lane) + by : 0; at >= 0 && at < lanes.length; at += by) {
+    const first = lanes.findIndex((lane) => rows.rowOfLane.get(lane)?.kind !== "idle");
+    for (let at = box ? lanes.indexOf(box.lane) + by : first; at >= 0 && at < lanes.length; at += by) {
       const found = await get("at", { lane: lanes[at], time, within: view.span });
       if (found.gap) this.selectGap(found.gap);
       else if (found.row !== null) await this.select(found.row, true);

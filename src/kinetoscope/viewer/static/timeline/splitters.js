@@ -35,16 +35,19 @@ export function splitters(element, body, changed) {
           vertical ? Math.min(limits[1], element.clientHeight - 260) : limits[1],
         ),
       );
+      if (vertical) element.classList.remove("closed");
       element.style.setProperty(name, `${size}px`);
       bar.setAttribute("aria-valuenow", String(size));
       changed();
     };
+    /** What it is now: until it was moved, the details are as high as what they hold. */
+    const now = () => (vertical ? (element.querySelector(".details")?.clientHeight ?? size) : size);
     bar.addEventListener("pointerdown", (event) => {
       bar.setPointerCapture(event.pointerId);
       const from = vertical ? event.clientY : event.clientX,
-        before = size;
-      /** @param {PointerEvent} now */
-      const move = (now) => set(before + (vertical ? from - now.clientY : now.clientX - from));
+        before = now();
+      /** @param {PointerEvent} at */
+      const move = (at) => set(before + (vertical ? from - at.clientY : at.clientX - from));
       const up = () => {
         bar.removeEventListener("pointermove", move);
         bar.removeEventListener("pointerup", up);
@@ -58,7 +61,7 @@ export function splitters(element, body, changed) {
       if (by === undefined) return;
       event.preventDefault();
       event.stopPropagation();
-      set(size + by);
+      set(now() + by);
     });
     return bar;
   }

@@ -200,7 +200,7 @@ export function minimap(view, trace) {
 }
 
 /**
- * The lanes that stand for the whole: the outermost of the busiest CPU threads and of the device streams, as the page orders them.
+ * The lanes that stand for the whole: of the first device stream and of the first CPU threads, as the page orders them.
  * @param {any[]} rows
  */
 function pick(rows) {
@@ -211,7 +211,7 @@ function pick(rows) {
       .slice(0, most)
       .map((row) => ({ lane: row.first }));
   const device = best("device", 1);
-  return [...best("cpu", device.length ? 1 : 2), ...device];
+  return [...device, ...best("cpu", device.length ? 1 : 2)];
 }
 
 /**
