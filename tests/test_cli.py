@@ -53,6 +53,15 @@ def test_help_lists_every_verb() -> None:
     assert program().stdout == done.stdout
 
 
+def test_help_fits_a_narrow_terminal_in_whole() -> None:
+    verbs = program("--help", COLUMNS="60").stdout
+    assert "..." not in verbs.partition("Commands:")[2]
+    for verb in ("report", "view", "export", "kernel", "whatif", "run", "doctor"):
+        done = program(verb, "--help", COLUMNS="60")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert max(map(len, done.stdout.splitlines())) <= 60, verb
+
+
 @pytest.mark.parametrize(
     "code",
     [

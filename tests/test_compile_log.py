@@ -6,6 +6,7 @@ import gzip
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,6 +75,57 @@ def test_a_limit_takes_its_name_from_the_frames_first_compilation() -> None:
     assert limited.hit_limit
     assert limited.produced_code is False
     assert (limited.id, limited.function, limited.line) == ("0/2", "f", 202)
+
+
+def failed(frame: int, number: int, call: int, class_: str | None) -> list[Any]:
+    """Records of one compilation of a wrapped module, called at line ``call``; without a class it failed."""
+    ids = {"frame_id": frame, "frame_compile_id": number, "attempt": 0}
+    inner = {"line": 67, "name": "inner", "filename": 0}
+    stack = [{"line": call, "name": "<module>", "filename": 1, "loc": "net(x)"}, inner]
+    code = {"co_name": "inner", "co_filename": "/p/torch/_dynamo/external_utils.py", "co_firstlineno": 67}
+    metrics = {**code, "compile_id": f"{frame}/{number}"}
+    if class_ is None:
+        ended = {**metrics, "fail_type": "RuntimeError", "fail_reason": "no", "has_guarded_code": False}
+        return [("dynamo_start", {"stack": stack}, ids, None), ("compilation_metrics", ended, ids, None)]
+    place = "source=L['fn'], accessed_by=X(key='fn', framelocals_idx=1)"
+    guards = f"| +- GuardManager: {place}, type=<class '{class_}'>"
+    return [
+        ("dynamo_start", {"stack": stack}, ids, None),
+        ("dynamo_cpp_guards_str", {}, ids, guards),
+        ("compilation_metrics", {**metrics, "has_guarded_code": True}, ids, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("others", "named"),
+    [
+        ([(7, "torch.nn.Sequential")], "Sequential.forward"),  # the same call, with inputs that worked
+        ([(7, "torch.nn.Sequential"), (7, "torch.nn.Linear")], "<module>"),  # either could be meant
+        ([(9, "torch.nn.Linear")], "<module>"),  # another call of the same wrapper
+    ],
+)
+def test_a_failed_compilation_is_named_by_those_of_the_same_call(
+    tmp_path: Path, others: list[tuple[int, str]], named: str
+) -> None:
+    files = [
+        ("str", ["/p/torch/_dynamo/external_utils.py", 0], {}, None),
+        ("str", ["/home/u/a.py", 1], {}, None),
+    ]
+    records = [r for number, (call, class_) in enumerate(others) for r in failed(0, number, call, class_)]
+    path = write(tmp_path / "x.log", *files, *records, *failed(0, len(others), 7, None))
+    last = read_compile_log(path).compilations[-1]
+    assert (last.produced_code, last.function, last.file, last.line) == (False, named, "/home/u/a.py", 7)
+
+
+def test_hints_have_no_spaces_around_them(tmp_path: Path) -> None:
+    text = "Graph break\n  Explanation:  It cannot. \n  Hint:  Do this. \n  Hint: Or\n    that. \n"
+    path = write(
+        tmp_path / "x.log",
+        ("dynamo_start", {"stack": []}, IDS, None),
+        ("artifact", {"name": "dynamo_graph_break_reason", "encoding": "string"}, IDS, text),
+    )
+    (record,) = read_compile_log(path).compilations[0].breaks
+    assert (record.explanation, record.hints) == ("It cannot.", ("Do this.", "Or that."))
 
 
 def test_restarts_belong_to_one_compilation() -> None:

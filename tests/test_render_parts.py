@@ -11,12 +11,13 @@ from rich.cells import cell_len
 
 import hostile
 import report_samples
+from kinetoscope import render
 from kinetoscope.render import units, words
 from kinetoscope.render.escape import clean
 from kinetoscope.render.page import shorten, shorten_apart
 from kinetoscope.render.sections import region_tree
 from kinetoscope.render.strings import map_strings
-from kinetoscope.schema import Region
+from kinetoscope.schema import Caches, CompileTime, Graph, Region
 
 
 @pytest.mark.parametrize("module", [units, words])
@@ -189,3 +190,27 @@ def test_region_tree_puts_a_region_under_the_parent_that_calls_it_most() -> None
 def test_region_tree_survives_loops_and_shows_every_region_once() -> None:
     tree = region_tree([region("a", a=1), region("b", c=1), region("c", b=1), region("d", gone=1)])
     assert sorted(entry.id for _, entry in tree) == ["a", "b", "c", "d"]
+
+
+def test_cache_results_are_counted_in_words() -> None:
+    caches = Caches(fx_hit=1, fx_miss=2, fx_bypass=1, aot_hit=0, aot_miss=1)
+    time = CompileTime(total_ns=5, in_window_ns=0, source="log", caches=caches)
+    text = " ".join(render.text(report_samples.empty(compile_time=time), width=80, color=False).split())
+    assert "FX graph cache: 1 hit, 2 misses, 1 bypass; AOTAutograd cache: 0 hits, 1 miss" in text
+
+
+@pytest.mark.parametrize(
+    ("second", "shown"),
+    [
+        (["s0 = L['x'].size()[0]"], ["Dynamic", "none", "s0 = L['x'].size()[0]"]),
+        ([], [None, None, None]),  # perhaps a log of a torch that does not record such sizes
+    ],
+)
+def test_a_graph_without_dynamic_sizes_is_said_to_have_none(
+    second: list[str], shown: list[str | None]
+) -> None:
+    graphs = [Graph(id="0/0", dynamic=[]), Graph(id="0/1", dynamic=second)]
+    text = render.text(report_samples.empty(graphs=graphs), width=120, color=False)
+    lines = text[text.index("Graphs\n") :].splitlines()[1:4]
+    for line, word in zip(lines, shown, strict=True):
+        assert "Dynamic" not in line if word is None else word in line

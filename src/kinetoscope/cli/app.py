@@ -9,14 +9,28 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from kinetoscope import __version__
 from kinetoscope.cli import export, kernel, report, view, whatif
 from kinetoscope.cli.errors import INTERRUPTED
 from kinetoscope.errors import UsageError
 
+_WHOLE = 1_000  # more letters than a summary has
+
+
+class _Verbs(TyperGroup):
+    """Lists the verbs with their summaries in whole: on more lines where they are long, not cut."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        rows = [(name, verb.get_short_help_str(_WHOLE)) for name, verb in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
 app = typer.Typer(
     name="kinetoscope",
+    cls=_Verbs,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

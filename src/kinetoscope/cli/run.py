@@ -82,6 +82,14 @@ def main(argv: Sequence[str]) -> int:
     return end_process(outcome)
 
 
+class _Paragraphs(argparse.HelpFormatter):
+    """Fits texts to the width, and keeps the empty lines in them."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        return "\n\n".join(fill(part, width, indent) for part in text.split("\n\n"))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kinetoscope run",
@@ -89,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         "       kinetoscope run [options] -m MODULE [args ...]",
         description="Run a program under capture, unchanged, and report what was found.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Paragraphs,
         allow_abbrev=False,
     )
     add = parser.add_argument

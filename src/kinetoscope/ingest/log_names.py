@@ -98,11 +98,14 @@ def name_continuations(items: Sequence[Compilation]) -> tuple[Compilation, ...]:
 
     A continuation function carries the function whose break it follows: the one of that name whose first
     line is the nearest above. A compilation that hit the limit has no name in the log: its frame's first
-    one has.
+    one has. One that failed has no guards, which tell the class: those of the same frame that succeeded do.
     """
+    named = _names_by_frame(items)
     first: dict[tuple[str, int, str], Compilation] = {}
     result: list[Compilation] = []
     for item in items:
+        if item.produced_code is not True and item.code_name is not None:
+            item = _named_as_one(named.get(_frame_key(item), []), item)
         key = (item.source, item.generation, item.frame_id)
         if item.code_name is None and key in first:
             known = first[key]
@@ -122,6 +125,32 @@ def name_continuations(items: Sequence[Compilation]) -> tuple[Compilation, ...]:
             first.setdefault(key, item)
         result.append(item)
     return tuple(result)
+
+
+def _frame_key(item: Compilation) -> tuple[object, ...]:
+    """What compilations of the same code have in common; of a wrapper around others' code, the call too."""
+    file = (item.code_file or "").replace("\\", "/")
+    call = item.user_call if file.endswith(_WRAPPER_FILE) else None
+    place = None if call is None else (call.file, call.line)
+    return (item.source, item.generation, item.frame_id, item.code_name, file, item.code_line, place)
+
+
+def _names_by_frame(items: Sequence[Compilation]) -> dict[tuple[object, ...], list[Compilation]]:
+    found: dict[tuple[object, ...], list[Compilation]] = {}
+    for item in items:
+        if item.produced_code is True:
+            found.setdefault(_frame_key(item), []).append(item)
+    return found
+
+
+def _named_as_one(others: Sequence[Compilation], item: Compilation) -> Compilation:
+    """The name that the others agree on: code that several classes share says nothing about the class."""
+    if len({(other.function, other.file, other.line, other.module_class) for other in others}) != 1:
+        return item
+    known = others[0]
+    return replace(
+        item, function=known.function, file=known.file, line=known.line, module_class=known.module_class
+    )
 
 
 def _named_like(owner: Compilation | None, item: Compilation) -> Compilation:

@@ -217,13 +217,13 @@ def _cause(text: str) -> tuple[str, str | None, tuple[str, ...]]:
     headline = (said[-1] if mark is not None else said[0]) if said else "not stated"
     if mark is None:
         return headline, None, ()
-    explanation = [lines[mark].partition("Explanation: ")[2]]
+    explanation = [lines[mark].partition("Explanation: ")[2].strip()]
     hints: list[str] = []
     current = explanation
     for line in lines[mark + 1 :]:
         if line.startswith("  Hint: "):
             hints.append("")
-            current = [line.partition("Hint: ")[2]]
+            current = [line.partition("Hint: ")[2].strip()]
         elif line.startswith("  Developer debug context:") or "more details about this graph break" in line:
             break
         else:

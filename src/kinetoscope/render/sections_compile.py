@@ -112,10 +112,11 @@ def _phases(report: Report) -> list[CompilePhase]:
 
 def _caches(caches: Caches) -> str | None:
     said = []
-    graph = (("hits", caches.fx_hit), ("misses", caches.fx_miss), ("bypasses", caches.fx_bypass))
-    autograd = (("hits", caches.aot_hit), ("misses", caches.aot_miss))
+    hit, miss, bypass = ("hit", "hits"), ("miss", "misses"), ("bypass", "bypasses")
+    graph = ((hit, caches.fx_hit), (miss, caches.fx_miss), (bypass, caches.fx_bypass))
+    autograd = ((hit, caches.aot_hit), (miss, caches.aot_miss))
     for title, entries in (("FX graph cache", graph), ("AOTAutograd cache", autograd)):
-        known = [f"{units.count(value)} {what}" for what, value in entries if value is not None]
+        known = [units.counted(value, *what) for what, value in entries if value is not None]
         if known:
             said.append(f"{title}: {', '.join(known)}")
     return "; ".join(said) or None
@@ -126,12 +127,15 @@ def _graphs(report: Report) -> Section | None:
     if not graphs:
         return None
     replayed = {True: "yes", False: "no", None: None}
+    # of a log that records such sizes at all, none recorded means none
+    static = "none" if any(graph.dynamic for graph in report.graphs) else None
+    dynamic = [", ".join(graph.dynamic) or static for graph in graphs]
     table = Table(
         (
             names("Graph", [graph.id for graph in graphs]),
             names("Backend", [graph.backend for graph in graphs]),
             names("Mode", [graph.mode for graph in graphs], optional=2),
-            names("Dynamic", [", ".join(graph.dynamic) or None for graph in graphs], optional=3),
+            names("Dynamic", dynamic, optional=3),
             texts("CUDA graph", [replayed[graph.cuda_graph] for graph in graphs]),
             counts("Ops", [graph.ops for graph in graphs]),
             counts("Kernels", [graph.kernels for graph in graphs]),
