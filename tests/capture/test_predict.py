@@ -6,7 +6,7 @@ import _pytest
 import pluggy
 import pytest
 
-from kinetoscope.capturing.predict import Repeats, predict_repeats, seems_to_compile
+from kinetoscope.capturing.predict import Repeats, later_repeats, predict_repeats, seems_to_compile
 
 NOT_OURS = tuple(os.path.dirname(module.__file__ or "") for module in (_pytest, pluggy, pytest))
 found: list[Repeats] = []
@@ -115,3 +115,101 @@ def test_a_program_that_does_not_name_it_does_not() -> None:
     assert not program("begin()\nx = 'compile'\ny = [1 for _ in range(3)]")
     # a name that was imported from elsewhere is not the program's code
     assert not program("from ast import parse\nclass A:\n    pass\nbegin()")
+
+
+later: list[Repeats] = []
+
+
+def step(*_: Any) -> int:
+    later.append(later_repeats(sys._getframe(1), NOT_OURS))
+    return 0
+
+
+def test_a_call_to_compile_and_then_a_loop() -> None:
+    later.clear()
+    step()
+    for _ in range(3):
+        step()
+    with open(os.devnull):
+        for _ in range(50):
+            print(end="")
+            step()
+    for _ in range(4):
+        step()
+    # before each: the longest that is still to come
+    assert [later[place].at_least for place in (0, 1, 4, 54)] == [50, 50, 4, 1]
+    assert [later[place].in_loop for place in (0, 54)] == [True, False]
+
+
+def test_the_loop_may_call_what_makes_the_call() -> None:
+    later.clear()
+
+    def made() -> None:
+        step()
+
+    for _ in range(3):
+        made()
+    for _ in range(50):
+        made()
+    assert [later[place].at_least for place in (0, 3)] == [50, 1]
+
+
+def test_a_loop_that_trains_is_no_warm_up_for_one_that_does_not() -> None:
+    later.clear()
+
+    class Loss:
+        def backward(self) -> None: ...
+
+    for _ in range(3):
+        step()
+        Loss().backward()
+    for _ in range(50):
+        step()
+    for _ in range(20):
+        step()
+        Loss().backward()
+    assert later[0].at_least == 20
+
+
+def test_what_is_behind_a_return_is_not_reached() -> None:
+    later.clear()
+
+    def program() -> None:
+        step()
+        return
+        for _ in range(50):
+            step()
+
+    program()
+    assert not later[0].in_loop
+
+
+def test_a_later_loop_of_unknown_length() -> None:
+    later.clear()
+    step()
+    for _ in unknown():
+        step()
+    assert later[0] == Repeats(None, 1, True)
+
+
+def test_loops_that_may_not_be_reached_do_not_count() -> None:
+    later.clear()
+    step()
+    if len(later) > 5:
+        for _ in range(50):
+            step()
+
+    def never() -> None:
+        for _ in range(50):
+            step()
+
+    assert not later[0].in_loop
+    assert callable(never)
+
+
+def test_loops_that_call_something_else_do_not_count() -> None:
+    later.clear()
+    print(step(len(str(os.getpid()))), end="")
+    for _ in range(50):
+        print(len(str(os.getpid())), end="")
+    assert not later[0].in_loop

@@ -263,6 +263,18 @@ def test_a_short_program_is_profiled_whole(runner: Runner) -> None:
     assert sum("Optimizer.step" in name for name in capture.names()) == 3
 
 
+def test_a_warm_up_is_not_measured_where_a_longer_loop_follows(runner: Runner) -> None:
+    script = runner.script(
+        "import torch\nf = torch.compile(torch.sin)\nx = torch.ones(8)\n"
+        "for _ in range(12): f(x)\nfor _ in range(80): f(x)\n"
+    )
+    manifest = runner.capture(script).manifest()
+    assert manifest["window"]["first_step"] >= 12
+    # the warm-up alone would have left room for one step before the profile and six in it
+    assert manifest["steps"]["profiled"]["steps"] == 20
+    assert all(manifest["steps"][block]["steps"] >= 10 for block in ("before", "after"))
+
+
 def test_a_loop_of_unknown_length_that_ends_early(runner: Runner) -> None:
     script = runner.script(
         TRAIN + "while True:\n    train(1)\n    if (n := globals().get('n', 0) + 1) > 4: break\n"

@@ -7,7 +7,7 @@ from types import CodeType, FrameType
 from kinetoscope.capturing.frames import PACKAGE
 from kinetoscope.capturing.hooks import torch_directory
 from kinetoscope.capturing.plan import SHORT_PROGRAM_STEPS
-from kinetoscope.capturing.predict import Repeats, predict_repeats, seems_to_compile
+from kinetoscope.capturing.predict import Repeats, later_repeats, predict_repeats, seems_to_compile
 from kinetoscope.capturing.session import device_module
 
 __all__ = ["STEPS_LOOKED_AT", "Lookahead"]
@@ -23,7 +23,7 @@ class Lookahead:
     def __init__(self) -> None:
         self._site: _Site | None = None
         self._first_step = 0
-        self._repeats = Repeats(None, 1, False)
+        self._repeats = self._later = Repeats(None, 1, False)
         self._calls: dict[_Site, int] = {}
         self._calls_per_step = 1
         self._skip: tuple[str, str] | None = None
@@ -50,7 +50,8 @@ class Lookahead:
             # the same call in another loop, once the one that was read is over: a warm-up comes before it
             if site != self._site or self.remaining(step) == 0:
                 self._site, self._first_step = site, step
-                self._repeats = predict_repeats(frame, self._skip or ("\0", PACKAGE))
+                skip = self._skip or ("\0", PACKAGE)
+                self._repeats, self._later = predict_repeats(frame, skip), later_repeats(frame, skip)
         self._calls[site] = self._calls.get(site, 0) + 1
 
     def _is_skipped(self, code: CodeType) -> bool:
@@ -64,12 +65,22 @@ class Lookahead:
 
     def looks_long(self) -> bool:
         """Whether there will be settled steps to profile."""
-        repeats = self._repeats
+        return any(self._is_long(repeats) for repeats in (self._repeats, self._later))
+
+    def _is_long(self, repeats: Repeats) -> bool:
         if repeats.at_least // self._calls_per_step >= SHORT_PROGRAM_STEPS:
             return True
         # A loop of unknown length. With a device, an attached profiler costs a long program more than a short
         # one is worth; on a CPU it is cheap to wait and see.
         return repeats.count is None and device_module() is not None
+
+    def has_better_later(self, step: int, wanted: int) -> bool:
+        """Whether fewer steps than ``wanted`` are left of this loop, and a longer one comes later."""
+        remaining, later = self.remaining(step), self._later
+        if not later.in_loop or (remaining is None and self._repeats.in_loop):
+            return False
+        left = remaining or 0
+        return left < wanted and (later.count is None or later.count // self._calls_per_step > left)
 
     def expects_steps(self, frame: FrameType | None) -> bool:
         """Whether the program, which is in ``frame``, seems to have something that will mark its steps."""

@@ -9,17 +9,20 @@ of built-in containers and data loaders.
 from __future__ import annotations
 
 import ast
+import builtins
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-__all__ = ["Repeats", "predict_repeats", "seems_to_compile"]
+__all__ = ["Repeats", "later_repeats", "predict_repeats", "seems_to_compile"]
 
 _MAX_SOURCE_BYTES = 1_000_000
 # Wrappers whose first argument has the loop's length.
 _TRANSPARENT = frozenset({"enumerate", "reversed", "sorted", "list", "tuple", "tqdm", "trange", "track"})
+_LIBRARIES = frozenset({"torch", "numpy"})
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 _SIZED = (list, tuple, dict, set, frozenset, range, str, bytes)
 
@@ -58,6 +61,102 @@ def predict_repeats(frame: FrameType | None, skip_under: tuple[str, ...] = ()) -
             break
         frame = frame.f_back
     return Repeats(None if unknown else total, total, in_loop)
+
+
+def later_repeats(frame: FrameType | None, skip_under: tuple[str, ...] = ()) -> Repeats:
+    """Read the longest loop behind the line that a user frame is at, in which the same is called again.
+
+    Many programs call once to compile, or some times to warm up, and then in earnest. Only loops that will be
+    reached count: those in a branch or in another function do not. A loop that trains is no warm-up for one
+    that does not.
+    """
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if not filename.startswith(("<", *skip_under)) and frame.f_code.co_name not in _COMPREHENSIONS:
+            found = _later_in(frame, _tree(filename))
+            if found.in_loop:
+                return found
+        if frame.f_globals.get("__name__") == "__main__" and frame.f_code.co_name == "<module>":
+            break
+        frame = frame.f_back
+    return Repeats(1, 1, False)
+
+
+def _later_in(frame: FrameType, tree: ast.Module | None) -> Repeats:
+    found = Repeats(1, 1, False)
+    bodies = [] if tree is None else _enclosing_bodies(tree.body, frame.f_lineno)
+    if not bodies:
+        return found
+    called = _callees([bodies[-1][0]], frame)
+    around = [
+        statement for statement, _ in bodies if isinstance(statement, (ast.For, ast.AsyncFor, ast.While))
+    ]
+    trains = _training(around[-1].body) if around else set()
+    for loop in (loop for _, behind in bodies for statement in behind for loop in _loops_reached(statement)):
+        if called.isdisjoint(_callees(loop.body, frame)) or not trains <= _training(loop.body):
+            continue
+        count = _trip_count(loop, frame)
+        if count is None:
+            return Repeats(None, 1, True)
+        found = max(found, Repeats(count, max(1, count), True), key=lambda one: one.at_least)
+    return found
+
+
+def _training(nodes: Sequence[ast.AST]) -> set[str]:
+    """Which of an update's calls are made: ``loss.backward()``, ``optimizer.step()``."""
+    inner = (node.func for outer in nodes for node in ast.walk(outer) if isinstance(node, ast.Call))
+    return {
+        func.attr for func in inner if isinstance(func, ast.Attribute) and func.attr in ("backward", "step")
+    }
+
+
+def _enclosing_bodies(body: list[ast.stmt], line: int) -> list[tuple[ast.stmt, list[ast.stmt]]]:
+    """The statement at the line in each block around it, outermost first, and what is behind it there."""
+    for place, statement in enumerate(body):
+        if not statement.lineno <= line <= (statement.end_lineno or statement.lineno):
+            continue
+        inner = [
+            found
+            for child in ("body", "orelse", "finalbody")
+            if isinstance(block := getattr(statement, child, None), list)
+            for found in _enclosing_bodies(block, line)
+        ]
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            return inner  # what is behind a function's definition is not behind what it runs
+        return [(statement, _until_left(body[place + 1 :])), *inner]
+    return []
+
+
+def _until_left(body: list[ast.stmt]) -> list[ast.stmt]:
+    left = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+    ends = (place for place, statement in enumerate(body) if isinstance(statement, left))
+    return body[: next(ends, len(body))]
+
+
+def _loops_reached(statement: ast.stmt) -> list[ast.For | ast.While | ast.AsyncFor]:
+    if isinstance(statement, (ast.For, ast.While, ast.AsyncFor)):
+        return [statement]
+    if isinstance(statement, (ast.With, ast.AsyncWith, ast.Try)):
+        return [loop for inner in statement.body for loop in _loops_reached(inner)]
+    return []
+
+
+def _callees(nodes: Sequence[ast.AST], frame: FrameType) -> set[str]:
+    """What is called, written out; not Python's own functions and torch's, which many lines call."""
+    inner = (node for outer in nodes for node in ast.walk(outer))
+    called = (node.func for node in inner if isinstance(node, ast.Call))
+    return {ast.dump(func) for func in called if not _is_library(func, frame)}
+
+
+def _is_library(func: ast.expr, frame: FrameType) -> bool:
+    root = func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    value = _value(root, frame)
+    if value is None:
+        return isinstance(root, ast.Name) and hasattr(builtins, root.id)
+    package = value.__name__.partition(".")[0] if type(value) is ModuleType else ""
+    return package in _LIBRARIES or package in sys.stdlib_module_names
 
 
 def seems_to_compile(frame: FrameType | None, skip_under: tuple[str, ...] = ()) -> bool:

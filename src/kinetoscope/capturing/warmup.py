@@ -18,6 +18,8 @@ _QUIET_STEPS: Final = 2
 _AT_ONCE: Final = 50
 # CUDA graphs are recorded in the second and third call of a compiled function.
 _LEAST_STEPS: Final = 3
+# Timed before and after those that are profiled: where fewer are left, a later loop is worth waiting for.
+_AROUND_STEPS: Final = 10
 
 
 class Warmup:
@@ -91,6 +93,8 @@ class Warmup:
         self.settled = quiet >= (_QUIET_STEPS if options.warmup is None else 1)
         if options.warmup is not None:
             return step >= options.warmup
+        if self._lookahead.has_better_later(step, options.steps + 2 * _AROUND_STEPS):
+            return False
         if step >= _LEAST_STEPS and self.settled:
             return True
         # A program that recompiles in every step is profiled all the same: that is what there is to find. At
