@@ -17,7 +17,7 @@ from kinetoscope.render.escape import clean
 from kinetoscope.render.page import shorten, shorten_apart
 from kinetoscope.render.sections import region_tree
 from kinetoscope.render.strings import map_strings
-from kinetoscope.schema import Caches, CompileTime, Graph, Region
+from kinetoscope.schema import Caches, CompileTime, Graph, Region, Steps
 
 
 @pytest.mark.parametrize("module", [units, words])
@@ -214,3 +214,15 @@ def test_a_graph_without_dynamic_sizes_is_said_to_have_none(
     lines = text[text.index("Graphs\n") :].splitlines()[1:4]
     for line, word in zip(lines, shown, strict=True):
         assert "Dynamic" not in line if word is None else word in line
+
+
+@pytest.mark.parametrize(("unprofiled_ns", "said"), [(12_000, False), (13_000, True), (None, False)])
+def test_steps_that_are_longer_without_the_profiler_are_doubted(
+    unprofiled_ns: int | None, said: bool
+) -> None:
+    """A profiler only slows: 13 us without it against 10 us with it are not the program's."""
+    steps = Steps(
+        source="profiler_step", count=9, mean_ns=10_000, median_ns=9_000, unprofiled_mean_ns=unprofiled_ns
+    )
+    text = " ".join(render.text(report_samples.empty(steps=steps), width=80, color=False).split())
+    assert ("Steps took longer without the profiler than with it (10.0 us on average)" in text) == said

@@ -12,6 +12,8 @@ from kinetoscope.schema import Finding, Report, Step
 
 # Below the first the CPU sets the pace, above the second the device does; between them it is both.
 _HOST_BOUND, _DEVICE_BOUND = 0.5, 0.9
+# By so much a mean of steps without the profiler can lie above one with it by chance.
+_NO_PROFILER_DOES = 1.25
 _EVIDENCE = 3
 _ORIGINS = 3
 _CAUSES = 3
@@ -43,6 +45,7 @@ def facts(report: Report) -> list[Fact]:
     if report.compiled.verdict != "yes":
         lines += [Fact("", sentence, "quiet") for sentence in report.compiled.evidence[:_EVIDENCE]]
     lines.append(_step(report))
+    lines += [Fact("", sentence, "warn") for sentence in _odd_times(report)]
     origins = _origins(report)
     if origins:
         lines.append(Fact(f"{words.device(report)} work", origins))
@@ -156,6 +159,17 @@ def _step(report: Report) -> Fact:
     without = "" if unprofiled is None else f", mean {units.duration(unprofiled)} without the profiler"
     said = f"{units.duration(steps.median_ns)}{of}{without}"
     return Fact("Step", said + (f"   {work}" if work else ""))
+
+
+def _odd_times(report: Report) -> list[str]:
+    """A profiler makes no step shorter: where it seems to, the times are not of the program alone."""
+    unprofiled, profiled = report.steps.unprofiled_mean_ns, report.steps.mean_ns
+    if unprofiled is None or not profiled or unprofiled <= _NO_PROFILER_DOES * profiled:
+        return []
+    return [
+        f"Steps took longer without the profiler than with it ({units.duration(profiled)} on average): other "
+        "work slowed the machine down, or steps differ. Measure again before you rely on these times."
+    ]
 
 
 def times_of(findings: Sequence[Finding]) -> str | None:
