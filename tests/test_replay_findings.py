@@ -80,10 +80,10 @@ def test_host_copy(tmp_path: Path) -> None:
 
     found = planted(tmp_path, 200, step)
     assert set(found) & {"sync", "host-copy"} == {"host-copy"}
-    # the call's 100 us go; the device has 50 us of work a step beside the copies
+    # Of the call's 100 us 3 are left (in profiled time 3 / 0.62); 50 us of other work are beside the copies.
     saving = found["host-copy"].saving_ns_per_step
     assert saving is not None
-    assert saving.best == 100_000
+    assert saving.best == 100_000 - round(3_000 / 0.62)
 
 
 def test_data_loading(tmp_path: Path) -> None:

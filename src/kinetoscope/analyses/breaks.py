@@ -83,6 +83,34 @@ class Nesting:
         return np.flatnonzero((calls.parent >= 0) & ~self.is_backward & ~self.own_compile)
 
     @cached_property
+    def root(self) -> Int64:
+        """[r] the outermost region call around each; an outermost one gives itself."""
+        parent = self.links.regions.calls.parent
+        found = np.arange(len(parent))
+        while (nested := parent[found] >= 0).any():  # as often as the deepest nesting
+            found[nested] = parent[found[nested]]
+        return found
+
+    def entered_again(self, inner: Calls) -> Int64:
+        """Of the graph calls or compiled functions ``inner``, those that are only entered because of a break.
+
+        The first directly in each continuation, unless nothing compiled ran before it in the outermost
+        region. The others there are no pieces of a break: DDP divides what it compiles by its buckets.
+        """
+        calls = self.links.regions.calls
+        if not len(calls) or not len(inner):
+            return np.empty(0, np.int64)
+        around = calls.at_rows(inner.rows)
+        mine = np.flatnonzero(around >= 0)
+        mine = mine[np.argsort(inner.start_ns[mine], kind="stable")]
+        around = around[mine]
+        _, in_region = np.unique(around, return_index=True)
+        _, in_root = np.unique(self.root[around], return_index=True)
+        again = np.setdiff1d(in_region, in_root)
+        found: Int64 = np.sort(mine[again[np.isin(around[again], self.continuations)]])
+        return found
+
+    @cached_property
     def lost_ns(self) -> Int64:
         """Per continuation: CPU time from the end of compiled code before it to its own first graph.
 

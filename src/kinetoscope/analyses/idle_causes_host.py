@@ -46,14 +46,15 @@ class Line:
 class HostStates:
     """What all slices of CPU threads say, and from that the lines of single threads.
 
-    ``kind`` has one `Kind` a slice. ``first_graph_end_ns`` has one entry a region call: when compiled
-    code in it had ended for the first time.
+    ``kind`` has one `Kind` a slice. The others have one entry a region call: when compiled code in it
+    had ended for the first time, and when the last one began.
     """
 
     links: Links
     has_graphs: bool
     kind: UInt8
     first_graph_end_ns: Int64
+    last_graph_start_ns: Int64
 
     def line(self, track: int) -> Line:
         """The line of one thread."""
@@ -91,6 +92,14 @@ class HostStates:
             calls = self.links.regions.calls
             call = calls.cover.innermost(np.full(len(broken), track), at[broken])
             cause[broken[(call >= 0) & (at[broken] >= self.first_graph_end_ns[call])]] = Cause.BREAK
+        # between the parts in which a piece is divided anyway, it is the way from one to the next
+        continued = np.flatnonzero(changed == State.CONTINUED)
+        if len(continued):
+            calls = self.links.regions.calls
+            call = calls.cover.innermost(np.full(len(continued), track), at[continued])
+            between = (call >= 0) & (at[continued] >= self.first_graph_end_ns[call])
+            between &= at[continued] < self.last_graph_start_ns[call]
+            cause[continued[between]] = Cause.WRAPPER
         return Line(track, at, changed, cause, row)
 
     def _inside(self, rows: slice, tells: Bool, parent: Int32) -> tuple[UInt8, Int64]:
@@ -111,7 +120,7 @@ class HostStates:
                 state[some] = table[kind[some], State.NOTHING]
                 continue
             around = parent[some]
-            key = kind[some] * np.uint8(states)
+            key = kind[some].astype(np.uint16) * np.uint16(states)
             key += state[around]
             state[some] = table.ravel()[key]
             if crosses:
@@ -123,11 +132,12 @@ def host_states(links: Links) -> HostStates:
     """What every slice of ``links``' trace says."""
     has_graphs = len(links.regions.graphs) > 0
     kind = _kinds(links, has_graphs)
-    first_graph_end = _first_graph_ends(links)
+    first_graph_end, last_graph_start = _graph_times(links)
     _name_waits_behind_collectives(links, kind)
     if has_graphs:
         _name_parts_of_regions(links, kind, first_graph_end)
-    return HostStates(links, has_graphs, kind, first_graph_end)
+    _name_entries(links, kind, first_graph_end, last_graph_start)
+    return HostStates(links, has_graphs, kind, first_graph_end, last_graph_start)
 
 
 #: categories that nest among themselves on a CPU thread: operators, annotations, calls
@@ -201,6 +211,29 @@ def _name_broken_regions(links: Links, kind: UInt8) -> None:
     kind[calls.rows[behind]] = Kind.CONTINUED
 
 
+def _name_entries(
+    links: Links, kind: UInt8, first_graph_end_ns: Int64, last_graph_start_ns: Int64
+) -> None:
+    """Wrappers behind a break that are not there because of it: the way into what is compiled first of all in
+    the outermost region, and into further parts of a piece that is divided anyway (by DDP's buckets)."""
+    regions, nesting = links.regions, Nesting(links)
+    calls = regions.calls
+    if not len(calls) or not len(nesting.continuations):
+        return
+    again = np.zeros(len(calls), np.bool_)
+    for inner in (regions.graphs, regions.forwards):
+        again[calls.at_rows(inner.rows[nesting.entered_again(inner)])] = True
+    behind = np.zeros(len(calls), np.bool_)
+    behind[nesting.continuations] = True
+    rows = np.flatnonzero((kind == Kind.FUNCTION) | (kind == Kind.PART))
+    around = calls.at_rows(rows)
+    rows, around = rows[around >= 0], around[around >= 0]
+    start = links.trace.columns.start_ns[rows]
+    further = (start >= first_graph_end_ns[around]) & (start < last_graph_start_ns[around])
+    own = behind[around] & (further | ~again[around])
+    kind[rows[own]] = Kind.ENTRY
+
+
 def _name_waits_behind_collectives(links: Links, kind: UInt8) -> None:
     """A wait in no operator that directly follows a collective is the collective's.
 
@@ -245,13 +278,16 @@ def _name_parts_of_regions(links: Links, kind: UInt8, first_graph_end_ns: Int64)
     kind[rows[c.start_ns[rows] < until[calls.at_rows(rows)]]] = Kind.PART
 
 
-def _first_graph_ends(links: Links) -> Int64:
-    """Per region call: end of the first compiled code directly inside; its start where there is none."""
+def _graph_times(links: Links) -> tuple[Int64, Int64]:
+    """Per region call: end of the first compiled code directly inside, and start of the last; its start where
+    there is none."""
     regions = links.regions
     calls = regions.calls
-    found = np.full(len(calls), _NEVER, np.int64)
+    end = np.full(len(calls), _NEVER, np.int64)
+    start: Int64 = calls.start_ns.copy() if len(calls) else np.empty(0, np.int64)
     for inner in (regions.graphs, regions.forwards):
         around = calls.at_rows(inner.rows)
         inside = around >= 0
-        np.minimum.at(found, around[inside], inner.end_ns[inside])
-    return np.where(found == _NEVER, calls.start_ns, found)
+        np.minimum.at(end, around[inside], inner.end_ns[inside])
+        np.maximum.at(start, around[inside], inner.start_ns[inside])
+    return np.where(end == _NEVER, calls.start_ns, end), start

@@ -106,6 +106,7 @@ class Kind(IntEnum):
     COLLECTIVE = 13
     DATA = 14
     PHASE = 15
+    ENTRY = 16  # a FUNCTION or PART behind a break that there would be without it
 
 
 #: the cause that stands for a state in which the thread kept the device waiting
@@ -244,6 +245,8 @@ def _inside(kind: Kind, around: State, has_graphs: bool) -> State:
     if kind in _OF_CALL:
         # a call inside a call (driver in runtime) is part of it
         return around if around in _CALLS else _OF_CALL[kind]
+    if kind is Kind.ENTRY:
+        return State.WRAPPER
     behind_break = around in (State.CONTINUED, State.BREAK)
     if kind in _OF_REGION:
         return _OF_REGION[kind]

@@ -18,7 +18,7 @@ from kinetoscope.analyses.launch_bound import LaunchBound, launch_bound
 from kinetoscope.analyses.wording import duration, percent
 from kinetoscope.findings.facts import Facts, severity_of
 from kinetoscope.replay import build
-from kinetoscope.replay.changes import graph_calls
+from kinetoscope.replay.cuda_graphs import graph_calls
 from kinetoscope.replay.predict import CUDA_GRAPHS, NO_BREAKS, NO_COMPILE, Before, Change, Prediction, predict
 from kinetoscope.schema import Basis, Finding, FindingCode, Saving, Severity
 from kinetoscope.trace import Int64

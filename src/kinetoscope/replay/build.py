@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from kinetoscope.analyses.idle_causes import LONGEST_LATENCY_NS, launching_lines
 from kinetoscope.analyses.idle_causes_host import Line
-from kinetoscope.analyses.idle_causes_names import Cause
+from kinetoscope.analyses.idle_causes_names import WAITS, Cause, State
 from kinetoscope.analyses.launch_bound import late_starts
 from kinetoscope.analyses.origins import has_cpu_rows
 from kinetoscope.analyses.steps import steps, usual_steps
 from kinetoscope.link import Links
 from kinetoscope.link.launches import Launches
 from kinetoscope.link.names import Mark, marked
-from kinetoscope.replay.model import Blocks, Events, Host, Item, Items, Model, lengths_of_blocks
-from kinetoscope.replay.waiting import find_waits, other_streams
+from kinetoscope.replay.model import (
+    Blocks,
+    Events,
+    Host,
+    Item,
+    Items,
+    Model,
+    Waits,
+    lengths_of_blocks,
+)
+from kinetoscope.replay.waiting import Waiting, Work, find_waits, find_work, other_streams
 from kinetoscope.trace import Bool, Category, Int64
 
 #: so many steps and launches are replayed at most: a change is asked for many times
@@ -40,7 +51,8 @@ def build(links: Links) -> Model | None:
     called = _calls_in(launches, low, high)
     if not lines or not len(called):
         return None
-    waiting = find_waits(links, low, high, called)
+    work = find_work(links, called)
+    waiting = find_waits(links, low, high, called, work)
     call_end = (launches.call_start_ns + launches.call_dur_ns)[called]
     # A copy that blocks the host is launched at the start of its call, which then waits.
     issue = np.where(waiting.blocks_in_call, launches.call_start_ns[called], call_end)
@@ -51,10 +63,8 @@ def build(links: Links) -> Model | None:
         *_optimizer_borders(links),
     )
     host = _host(lines, np.concatenate(borders), low, high, found.start_ns[first : last + 1], first)
-    for begin, end in zip(waiting.begin_ns.tolist(), waiting.end_ns.tolist(), strict=True):
-        inside = slice(*np.searchsorted(host.recorded_ns, [begin, end]))
-        host.dur_ns[inside] = 0
-    blocks, events = _blocks(links, called, waiting.blocks_in_call, issue)
+    waits = _take_waits(links, host, waiting)
+    blocks, events = _blocks(links, called, work, waiting.blocks_in_call, issue)
     items = _items(
         host.recorded_ns,
         (Item.LAUNCH, issue, np.arange(len(called))),
@@ -70,7 +80,7 @@ def build(links: Links) -> Model | None:
         usual=usual_steps(found),
         host=host,
         items=items,
-        waits=waiting.waits,
+        waits=waits,
         blocks=blocks,
         events=events,
         queue=_QUEUE,
@@ -110,22 +120,44 @@ def _calls_in(launches: Launches, low: int, high: int) -> Int64:
 def _host(
     lines: dict[int, Line], borders: Int64, low: int, high: int, step_starts: Int64, first_step: int
 ) -> Host:
-    """The segments between all borders, each with what the first thread that does anything does."""
+    """The segments between all borders, each with what the first thread that does anything does.
+
+    One that waits for the device does something only if no other does.
+    """
     at = np.concatenate([borders, *(line.at_ns for line in lines.values()), [low, high]])
     at = np.unique(at[(at >= low) & (at <= high)])
     begin = at[:-1]
     cause = np.full(len(begin), Cause.PYTHON, np.uint8)
     row = np.full(len(begin), -1, np.int64)
     quiet: Bool = np.ones(len(begin), np.bool_)
-    for line in lines.values():
-        if not len(line.at_ns):
-            continue
-        index = np.searchsorted(line.at_ns, begin, side="right") - 1
-        busy = quiet & (index >= 0) & (line.state[np.maximum(index, 0)] != 0)
-        cause[busy], row[busy] = line.cause[index[busy]], line.row[index[busy]]
-        quiet &= ~busy
+    is_wait = np.isin(np.arange(len(State)), WAITS)
+    at_work = ~is_wait
+    at_work[State.NOTHING] = False
+    for counts in (at_work, is_wait):
+        for line in lines.values():
+            if not len(line.at_ns):
+                continue
+            index = np.searchsorted(line.at_ns, begin, side="right") - 1
+            busy = quiet & (index >= 0) & counts[line.state[np.maximum(index, 0)]]
+            cause[busy], row[busy] = line.cause[index[busy]], line.row[index[busy]]
+            quiet &= ~busy
     step = np.searchsorted(step_starts, begin, side="right") - 1 + first_step
     return Host(np.diff(at), cause, row, step, begin)
+
+
+def _take_waits(links: Links, host: Host, waiting: Waiting) -> Waits:
+    """Takes the time of waits out of the segments, but not that in which another thread worked meanwhile:
+    that is host time, and so much less is left for the call itself."""
+    track = links.trace.columns.track[np.maximum(host.row, 0)]
+    own_ns = waiting.waits.own_ns.copy()
+    for number, (begin, end, thread) in enumerate(
+        zip(waiting.begin_ns.tolist(), waiting.end_ns.tolist(), waiting.track.tolist(), strict=True)
+    ):
+        inside = slice(*np.searchsorted(host.recorded_ns, [begin, end]))
+        others = (host.row[inside] >= 0) & (track[inside] != thread)
+        host.dur_ns[inside] = np.where(others, host.dur_ns[inside], 0)
+        own_ns[number] = max(0, own_ns[number] - int(host.dur_ns[inside].sum()))
+    return replace(waiting.waits, own_ns=own_ns)
 
 
 def _items(begin_ns: Int64, *groups: tuple[Item, Int64, Int64]) -> Items:
@@ -139,7 +171,7 @@ def _items(begin_ns: Int64, *groups: tuple[Item, Int64, Int64]) -> Items:
     return Items(kind[order].astype(np.uint8), after, argument[order])
 
 
-def _blocks(links: Links, called: Int64, in_call: Bool, issue_ns: Int64) -> tuple[Blocks, Events]:
+def _blocks(links: Links, called: Int64, work: Work, in_call: Bool, issue_ns: Int64) -> tuple[Blocks, Events]:
     """What these calls launched."""
     launches, c = links.launches, links.trace.columns
     number = np.full(len(launches.call_rows), -1, np.int64)
@@ -159,9 +191,6 @@ def _blocks(links: Links, called: Int64, in_call: Bool, issue_ns: Int64) -> tupl
     gap = np.where(first, 0, start - np.concatenate(([0], reached[:-1])))
     events = Events(block, rows, c.dur_ns[rows], gap)
     heads = np.flatnonzero(first)
-    stream = np.zeros(len(called), np.int64)
-    which = np.unique(c.track[rows[heads]], return_inverse=True)[1]
-    stream[block[heads]] = which
     kind = np.zeros(len(called), np.int64)
     kind[block[heads]] = c.category[rows[heads]].astype(np.int64)
     kind[launches.is_graph_call[called]] = len(Category)
@@ -173,13 +202,11 @@ def _blocks(links: Links, called: Int64, in_call: Bool, issue_ns: Int64) -> tupl
     own[block[heads]] = np.clip(until, 0, np.maximum(_gap_before_rows(links, rows[heads]), _LATENCY_NS))
     latency = np.where(in_call, own, latency)
     length = lengths_of_blocks(events, len(called))
-    begins = np.full(len(called), np.iinfo(np.int64).max, np.int64)
-    begins[block[heads]] = c.start_ns[rows[heads]]
-    behind, behind_ns = other_streams(stream, begins, length, issue_ns + latency)
+    behind, behind_ns = other_streams(work.stream, work.start_ns, length, issue_ns + latency)
     extra = _unexplained(links, rows[heads], block[heads], issue_ns + latency)
     return (
         Blocks(
-            stream=stream,
+            stream=work.stream,
             length_ns=length,
             latency_ns=latency,
             gap_ns=between[kind],

@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kinetoscope.analyses.idle_causes_names import Cause
-from kinetoscope.replay.model import Model
+from kinetoscope.replay.model import Item, Model
 from kinetoscope.replay.run import run
 from kinetoscope.trace import Int64
 
@@ -139,6 +139,9 @@ def busy_ns(model: Model) -> int:
     numbers = model.blocks.step - model.first_step
     count = model.last_step - model.first_step + 1
     inside = (numbers >= 0) & (numbers < count)
+    launched = np.zeros(len(model.blocks), np.bool_)  # a change may leave blocks that nothing launches
+    launched[model.items.argument[model.items.kind == Item.LAUNCH]] = True
+    inside &= launched
     streams = int(model.blocks.stream.max()) + 1 if len(model.blocks) else 1
     each = np.zeros((streams, count), np.int64)
     np.add.at(each, (model.blocks.stream[inside], numbers[inside]), model.blocks.length_ns[inside])

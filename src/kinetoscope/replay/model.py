@@ -132,7 +132,8 @@ class Model:
 
     ``queue`` is how many launches the host may be ahead of the device before it has to wait.
     ``usual`` are the numbers of steps that a median is taken over. The stream ``aside`` runs ahead of all
-    others, as far as it can: it sets the pace only by how much there is of it.
+    others, as far as it can: it sets the pace only by how much there is of it. ``has_breaks`` is False where
+    the pieces between graph breaks are taken for one.
     """
 
     links: Links
@@ -146,6 +147,13 @@ class Model:
     events: Events
     queue: int
     aside: int = -1
+    has_breaks: bool = True
+
+    @property
+    def window_ns(self) -> tuple[int, int]:
+        """When the first step began and the last one ended, as recorded."""
+        found = self.links.steps
+        return int(found.start_ns[self.first_step]), int(found.end_ns[self.last_step])
 
     def differs_from(self, other: Model) -> bool:
         """Whether anything that takes time is not the same in ``other``, a model of the same steps."""

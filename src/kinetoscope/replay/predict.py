@@ -13,7 +13,9 @@ from kinetoscope.analyses.origins import KINDS, kinds_by_name
 from kinetoscope.analyses.steps import steps
 from kinetoscope.ingest.unprofiled import Unprofiled
 from kinetoscope.replay import changes
-from kinetoscope.replay.changes import BEST, LEAST, MOST, Constants
+from kinetoscope.replay.breaks import no_breaks
+from kinetoscope.replay.constants import BEST, LEAST, MOST, Constants
+from kinetoscope.replay.cuda_graphs import cuda_graphs
 from kinetoscope.replay.distortion import USUAL_SCALE, Corrected, busy_ns, correct, device_alone_ns
 from kinetoscope.replay.model import Model
 from kinetoscope.replay.run import run
@@ -169,11 +171,12 @@ def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
             range_ns.append(before.step_ns - own_ns + after)
             range_ns.append(round(before.step_ns * after / own_ns) if own_ns else after)
     device_bound = predicted > 0 and device_alone_ns(best_model) > _DEVICE_BOUND * predicted
-    if device_bound and before.is_throttled and predicted < before.step_ns:
-        range_ns.append(before.step_ns)
-        predicted += round(_LOST_TO_POWER * (before.step_ns - predicted))
+    less_rest = _less_rest_ns(before, best_model, predicted) if device_bound else 0
+    if before.is_throttled:
+        range_ns.append(predicted + less_rest)
+        predicted += round(_LOST_TO_POWER * less_rest)
     spread, paired = (_DEVICE_SPREAD,) * 2 if device_bound else (_HOST_SPREAD, _PAIRED_HOST_SPREAD)
-    hot = _HOT if device_bound and _may_grow_hot(before, predicted) else 0.0
+    hot = _HOT if less_rest > (1 - NO_GAIN) * before.step_ns and _may_grow_hot(before) else 0.0
     if not best_model.differs_from(before.best.model):  # there was nothing to change
         range_ns, spread, paired, hot = [predicted], 0.0, 0.0, 0.0
     known = before.unprofiled_ns is not None
@@ -204,12 +207,23 @@ def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
     )
 
 
-def _may_grow_hot(before: Before, predicted_ns: int) -> bool:
-    """Whether the device was busy with matrix products before, and would rest less after."""
-    model = before.best.model
-    busy = busy_ns(model)
-    if before.is_throttled or busy < _HOT_BUSY * before.step_ns or predicted_ns > NO_GAIN * before.step_ns:
+def _less_rest_ns(before: Before, after: Model, predicted_ns: int) -> int:
+    """How much less a device that works for most of a step would rest in one; 0 for any other device.
+
+    One that rests for long is not at a limit of power or heat because of this program, whatever its clock.
+    """
+    busy = busy_ns(before.best.model)
+    if busy < _HOT_BUSY * before.step_ns:
+        return 0
+    rest = max(0, before.step_ns - busy) - max(0, predicted_ns - busy_ns(after))
+    return min(max(0, rest), max(0, before.step_ns - predicted_ns))
+
+
+def _may_grow_hot(before: Before) -> bool:
+    """Whether the device is busy with matrix products, at a clock that is not held down yet."""
+    if before.is_throttled:
         return False
+    model = before.best.model
     kinds = kinds_by_name(model.links)[model.links.trace.columns.name[model.events.row]]
     products = np.isin(kinds, [KINDS.index("gemm"), KINDS.index("attention")])
     dur = model.events.dur_ns
@@ -243,7 +257,7 @@ _UNKNOWN = (
 
 CUDA_GRAPHS = Change(
     "CUDA graphs for every compiled graph that can have one",
-    changes.cuda_graphs,
+    cuda_graphs,
     (
         f"a replayed graph costs {LEAST.graph_host_ns / 1e3:g} to {MOST.graph_host_ns / 1e3:g} us of host"
         f" time a call, and {LEAST.gradient_ns / 1e3:g} to {MOST.gradient_ns / 1e3:g} us for each gradient"
@@ -254,7 +268,7 @@ CUDA_GRAPHS = Change(
 )
 NO_BREAKS = Change(
     "no graph breaks",
-    lambda model, constants: changes.no_breaks(model),
+    lambda model, constants: no_breaks(model),
     (
         "guards, wrappers and bytecode between the pieces go; what the pieces compute stays as it is,"
         " although a whole graph could be fused further",
@@ -287,7 +301,7 @@ NO_ALLOCATIONS = Change(
 )
 NO_DATA_WAIT = Change(
     "no waiting for data",
-    lambda model, _: changes.without(model, Cause.DATA),
+    lambda model, _: changes.no_data_wait(model),
     ("the next batch is always there",),
 )
 NO_COMPILE = Change("nothing compiled in the window", lambda model, constants: changes.no_compile(model))

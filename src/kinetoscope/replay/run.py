@@ -26,12 +26,14 @@ class Replayed:
         host_steps_ns: length of each step on the host.
         device_steps_ns: from the first work of a step to that of the next, where both have any.
         total_ns: until host and device had finished.
+        waits_ns: how long each wait of the model took, its call included; 0 for those that are gone.
     """
 
     step_ns: int
     host_steps_ns: Int64
     device_steps_ns: Int64
     total_ns: int
+    waits_ns: Int64
 
 
 def run(model: Model) -> Replayed:
@@ -62,6 +64,9 @@ def run(model: Model) -> Replayed:
     # the launches so far, behind so many that never were as fit into the queue
     starts: list[int] = [_LONG_AGO] * model.queue
     marks: dict[int, int] = {}
+    aside = model.aside
+    shared = streams if aside < 0 else aside  # who waits for all streams does not wait for what runs ahead
+    waited = [0] * len(waits.row)
     now, recorded, pending, last, launched = 0, _LONG_AGO, _LONG_AGO, 0, 0
     launch, wait, step, record = (int(one) for one in (Item.LAUNCH, Item.WAIT, Item.STEP, Item.RECORD))
     # tens of thousands of turns, some dozen replays: comparisons, not calls of max()
@@ -95,14 +100,17 @@ def run(model: Model) -> Replayed:
                     start = ready
             start += its_extra
             pending = _LONG_AGO
-            last = its
+            if its != aside:
+                last = its
             free[its] = ends[argument] = start + its_length
             starts_of[argument] = start
             starts.append(start)
         elif kind == wait:
             where = scope[argument]
-            done = free[where] if where >= 0 else max(free) if where == -1 else ends[-2 - where]
-            now = max(now + own[argument], done + back[argument])
+            done = free[where] if where >= 0 else max(free[:shared]) if where == -1 else ends[-2 - where]
+            after = max(now + own[argument], done + back[argument])
+            waited[argument] = after - now
+            now = after
         elif kind == step:
             marks[argument] = now
         elif kind == record:
@@ -110,24 +118,27 @@ def run(model: Model) -> Replayed:
         elif recorded > pending:
             pending = recorded
     now += int(before[-1] - before[items.after[-1]]) if len(items) else int(before[-1])
-    return _measured(model, marks, starts_of, max(now, max(free)))
+    return _measured(model, marks, starts_of, max(now, max(free)), waited)
 
 
-def _measured(model: Model, marks: dict[int, int], starts: list[int], total_ns: int) -> Replayed:
+def _measured(
+    model: Model, marks: dict[int, int], starts: list[int], total_ns: int, waits_ns: list[int]
+) -> Replayed:
     """Steps as `kinetoscope.analyses.steps` measures them, over the same steps."""
     numbers = np.arange(model.first_step, model.last_step + 1)
     host = np.array([marks[number + 1] - marks[number] for number in numbers.tolist()], np.int64)
     first = np.full(len(numbers), 2**62, np.int64)
-    step = model.blocks.step - model.first_step
+    number = model.blocks.step - model.first_step
     at = np.array(starts, np.int64)
     # a change may have left blocks that nothing launches any more
-    inside = (step >= 0) & (step < len(numbers)) & (at != _LONG_AGO)
+    inside = (number >= 0) & (number < len(numbers)) & (at != _LONG_AGO)
     aside = inside & (model.blocks.stream == model.aside)
     inside &= ~aside
-    np.minimum.at(first, step[inside], at[inside])
+    np.minimum.at(first, number[inside], at[inside])
     known = (first[:-1] < 2**61) & (first[1:] < 2**61)
     usual = np.isin(numbers, model.usual)
     device = (first[1:] - first[:-1])[known & usual[:-1]]
-    busy = np.bincount(step[aside], model.blocks.length_ns[aside], len(numbers))[usual]
+    busy = np.bincount(number[aside], model.blocks.length_ns[aside], len(numbers))[usual]
     medians = [float(np.median(some)) for some in (host[usual], device, busy) if len(some)]
-    return Replayed(round(max(medians)) if medians else 0, host, device, int(total_ns))
+    step = round(max(medians)) if medians else 0
+    return Replayed(step, host, device, int(total_ns), np.array(waits_ns, np.int64))

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinetoscope.analyses.idle_causes_names import Cause
+from kinetoscope.analyses.idle_causes import launching_lines
+from kinetoscope.analyses.idle_causes_names import Cause, State
 from kinetoscope.link import Links
 from kinetoscope.link.ancestors import nearest_around
 from kinetoscope.link.names import Mark, marked
 from kinetoscope.replay.model import Waits
-from kinetoscope.trace import Bool, Category, Int64
+from kinetoscope.trace import Bool, Category, Int64, UInt8
 
 #: what a wait takes that finds its work done, where it was never seen to
 _OWN_NS = 3_000
@@ -24,23 +25,48 @@ _OWN_NS = 3_000
 _SKEW_NS = 3_000
 #: work that another stream's work was waiting for is followed by it this soon
 _DEPENDENT_NS = 20_000
-_COPY_OPS = ("aten::copy_", "aten::_to_copy", "aten::_foreach_copy_")
+#: what a call that waits can be part of; anything else that it is in does not wait by itself
+_WAITING = (Cause.SYNC, Cause.COPY, Cause.ALLOC, Cause.COLLECTIVE, Cause.DATA, Cause.COMPILE)
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What launch calls launched, one entry a call.
+
+    Attributes:
+        start_ns: start of its first event.
+        end_ns: end of its last one.
+        stream: number of the stream of its first event, from 0; 0 where it has no valid event.
+        launched_ns: when the call began.
+    """
+
+    start_ns: Int64
+    end_ns: Int64
+    stream: Int64
+    launched_ns: Int64
 
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """Waits of a window, and event calls; ``blocks_in_call`` marks launch calls that wait for their copy."""
+    """Waits of a window, and event calls; ``blocks_in_call`` marks launch calls that wait for their copy.
+
+    ``track`` is the thread of each wait.
+    """
 
     waits: Waits
     begin_ns: Int64
     end_ns: Int64
+    track: Int64
     record_ns: Int64
     stream_ns: Int64
     blocks_in_call: Bool
 
 
-def find_waits(links: Links, low: int, high: int, called: Int64) -> Waiting:
-    """Waits that begin from ``low`` to ``high``; ``called`` are the launch calls that become blocks."""
+def find_waits(links: Links, low: int, high: int, called: Int64, work: Work) -> Waiting:
+    """Waits that begin from ``low`` to ``high``; ``called`` are the launch calls that become blocks.
+
+    A thread that launches nothing holds nobody up by waiting, as long as one that does is at work meanwhile.
+    """
     trace, launches = links.trace, links.launches
     c = trace.columns
     rows = np.flatnonzero(c.is_call & c.is_valid & (c.start_ns >= low) & (c.end_ns <= high))
@@ -52,10 +78,10 @@ def find_waits(links: Links, low: int, high: int, called: Int64) -> Waiting:
     syncs |= frees[c.name[rows]]
     found = rows[syncs]
     found = found[nearest_around(c.parent, found, np.isin(np.arange(len(c)), found)) < 0]
+    found = found[_holds_up(links, found)]
     event_wait = name.where(lambda text: "EventSynchronize" in text)
     stream_wait = name.where(lambda text: "StreamSynchronize" in text)
-    starts, ends, streams, launched = _work(links, called)
-    work = _Ends.of(ends, streams, launched)
+    done_by = _Ends.of(work)
     made: list[tuple[int, int, int, int, int, int]] = []  # begin, end, scope, own, return, row
     records = np.sort(c.start_ns[rows[record[c.name[rows]]]])
     for row in found.tolist():
@@ -64,55 +90,72 @@ def find_waits(links: Links, low: int, high: int, called: Int64) -> Waiting:
         if event_wait[c.name[row]]:
             at = int(np.searchsorted(records, begin)) - 1
             until = int(records[at]) if at >= 0 else begin
-        scope, done = work.waited_for(until, end, only_one=bool(stream_wait[c.name[row]]))
+        scope, done = done_by.waited_for(until, end, only_one=bool(stream_wait[c.name[row]]))
         if done is None:
             continue  # it waited for nothing that is known: host time
         waited = done > begin
         own = min(_OWN_NS, end - begin) if waited else end - begin
         made.append((begin, end, scope, own, max(0, end - done) if waited else _OWN_NS, row))
-    blocking = _blocking_copies(links, called, low, high)
+    blocking = _blocking_copies(links, called, work, low, high)
     for block in np.flatnonzero(blocking).tolist():
         call = int(called[block])
         begin = int(launches.call_start_ns[call])
         end = begin + int(launches.call_dur_ns[call])
-        own = max(0, int(starts[block]) - begin)
-        back = max(0, end - int(ends[block]))
+        own = max(0, int(work.start_ns[block]) - begin)
+        back = max(0, end - int(work.end_ns[block]))
         made.append((begin, end, -2 - block, own, back, int(launches.call_rows[call])))
     made.sort(key=lambda one: (one[1], one[0]))
     begin_ns, end_ns, scopes, own_ns, return_ns, at_rows = (
         np.array([one[field] for one in made], np.int64) for field in range(6)
     )
     return Waiting(
-        Waits(scopes, own_ns, return_ns, _causes(links, at_rows, frees), at_rows),
+        Waits(scopes, own_ns, return_ns, _causes(links, at_rows), at_rows),
         begin_ns,
         end_ns,
+        c.track[at_rows].astype(np.int64),
         records,
-        _believable(
-            np.sort(c.start_ns[rows[stream[c.name[rows]]]]), records, starts, ends, streams, launched
-        ),
+        _believable(np.sort(c.start_ns[rows[stream[c.name[rows]]]]), records, work),
         blocking,
     )
 
 
-def _believable(
-    wait_ns: Int64, record_ns: Int64, starts: Int64, ends: Int64, streams: Int64, launched: Int64
-) -> Int64:
+def _holds_up(links: Links, rows: Int64) -> Bool:
+    """Whether the thread of each waiting call launches, or none that does is at work while it waits."""
+    c = links.trace.columns
+    lines = launching_lines(links)
+    found: Bool = np.isin(c.track[rows], list(lines))
+    for at in np.flatnonzero(~found).tolist():
+        begin, end = int(c.start_ns[rows[at]]), int(c.end_ns[rows[at]])
+        found[at] = not any(
+            (line.state[_entries(line.at_ns, begin, end)] != State.NOTHING).any() for line in lines.values()
+        )
+    return found
+
+
+def _entries(at_ns: Int64, begin: int, end: int) -> slice:
+    """Entries of a line that hold from ``begin`` to ``end``."""
+    first = int(np.searchsorted(at_ns, begin, side="right")) - 1
+    return slice(max(first, 0), max(first + 1, int(np.searchsorted(at_ns, end))))
+
+
+def _believable(wait_ns: Int64, record_ns: Int64, work: Work) -> Int64:
     """Of the times at which a stream was told to wait, those that the next launch can have meant.
 
     What is launched next waits for what was launched last before the event that was recorded last. Where it
     began before that had ended, or is on the same stream, the wait was for something else.
     """
-    if not len(wait_ns) or not len(record_ns) or not len(starts):
+    if not len(wait_ns) or not len(record_ns) or not len(work.start_ns):
         return wait_ns[:0]
-    order = np.argsort(launched, kind="stable")
-    at = launched[order]
+    order = np.argsort(work.launched_ns, kind="stable")
+    at = work.launched_ns[order]
     following = np.searchsorted(at, wait_ns)
     recorded = np.searchsorted(record_ns, wait_ns, side="right") - 1
     noted = np.searchsorted(at, record_ns[np.maximum(recorded, 0)]) - 1
     known = (following < len(at)) & (recorded >= 0) & (noted >= 0)
     behind = order[np.minimum(following, len(at) - 1)]
     before = order[np.maximum(noted, 0)]
-    known &= (streams[behind] != streams[before]) & (starts[behind] >= ends[before] - _SKEW_NS)
+    known &= work.stream[behind] != work.stream[before]
+    known &= work.start_ns[behind] >= work.end_ns[before] - _SKEW_NS
     return wait_ns[known]
 
 
@@ -145,22 +188,25 @@ def other_streams(stream: Int64, begin_ns: Int64, length_ns: Int64, ready_ns: In
     return behind, since
 
 
-def _work(links: Links, called: Int64) -> tuple[Int64, Int64, Int64, Int64]:
-    """Of each block: start of its first event, end of its last, its stream, when its call began."""
+def find_work(links: Links, called: Int64) -> Work:
+    """What these launch calls launched."""
     launches, c = links.launches, links.trace.columns
     number = np.full(len(launches.call_rows), -1, np.int64)
     number[called] = np.arange(len(called))
     mine = np.flatnonzero((launches.call_of >= 0) & c.is_valid[launches.device_rows])
     mine = mine[number[launches.call_of[mine]] >= 0]
     block, rows = number[launches.call_of[mine]], launches.device_rows[mine]
-    start = np.full(len(called), 2**62, np.int64)
+    order = np.lexsort((c.start_ns[rows], block))
+    block, rows = block[order], rows[order]
     end = np.full(len(called), -(2**62), np.int64)
-    np.minimum.at(start, block, c.start_ns[rows])
     np.maximum.at(end, block, c.end_ns[rows])
-    track = np.zeros(len(called), np.int64)
-    track[block] = c.track[rows]
-    _, stream = np.unique(track, return_inverse=True)
-    return start, end, stream.astype(np.int64), launches.call_start_ns[called]
+    first = np.append(True, block[1:] != block[:-1])[: len(block)]
+    block, rows = block[first], rows[first]
+    start = np.full(len(called), 2**62, np.int64)
+    start[block] = c.start_ns[rows]
+    stream = np.zeros(len(called), np.int64)
+    stream[block] = np.unique(c.track[rows], return_inverse=True)[1]
+    return Work(start, end, stream, launches.call_start_ns[called])
 
 
 @dataclass(frozen=True)
@@ -171,13 +217,13 @@ class _Ends:
     ended: tuple[Int64, ...]
 
     @classmethod
-    def of(cls, ends: Int64, streams: Int64, launched: Int64) -> _Ends:
+    def of(cls, work: Work) -> _Ends:
         times, last = [], []
-        for stream in range(int(streams.max()) + 1 if len(streams) else 0):
-            mine = np.flatnonzero(streams == stream)
-            mine = mine[np.argsort(launched[mine], kind="stable")]
-            times.append(launched[mine])
-            last.append(np.maximum.accumulate(ends[mine]) if len(mine) else ends[mine])
+        for stream in range(int(work.stream.max()) + 1 if len(work.stream) else 0):
+            mine = np.flatnonzero(work.stream == stream)
+            mine = mine[np.argsort(work.launched_ns[mine], kind="stable")]
+            times.append(work.launched_ns[mine])
+            last.append(np.maximum.accumulate(work.end_ns[mine]) if len(mine) else work.end_ns[mine])
         return cls(tuple(times), tuple(last))
 
     def waited_for(self, until: int, returned: int, *, only_one: bool) -> tuple[int, int | None]:
@@ -203,10 +249,9 @@ class _Ends:
         return stream, done
 
 
-def _blocking_copies(links: Links, called: Int64, low: int, high: int) -> Bool:
+def _blocking_copies(links: Links, called: Int64, work: Work, low: int, high: int) -> Bool:
     """Which launch calls returned only after their copy between host and device had ended."""
     launches, c, names = links.launches, links.trace.columns, links.trace.names
-    ends = _work(links, called)[1]
     crosses = names.where(lambda text: "HtoD" in text or "DtoH" in text)
     pinned = names.where(lambda text: "Pinned" in text and "Pageable" not in text)
     number = np.full(len(launches.call_rows), -1, np.int64)
@@ -217,18 +262,23 @@ def _blocking_copies(links: Links, called: Int64, low: int, high: int) -> Bool:
     found = np.zeros(len(called), np.bool_)
     found[block[block >= 0]] = True
     returned = (launches.call_start_ns + launches.call_dur_ns)[called]
-    return found & (returned >= ends) & (returned <= high) & (launches.call_start_ns[called] >= low)
+    return found & (returned >= work.end_ns) & (returned <= high) & (launches.call_start_ns[called] >= low)
 
 
-def _causes(links: Links, rows: Int64, frees: Bool) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """Synchronisation, copy or allocation."""
-    c, names = links.trace.columns, links.trace.names
-    cause = np.full(len(rows), Cause.SYNC, np.uint8)
-    if not len(rows):
-        return cause
-    around = nearest_around(c.parent, rows, c.category == Category.CPU_OP)
-    copies = names.where(lambda text: text in _COPY_OPS)
-    cause[(around >= 0) & copies[c.name[np.maximum(around, 0)]]] = Cause.COPY
-    cause[marked(links.marks, c.name[rows], Mark.LAUNCH) & (cause != Cause.COPY)] = Cause.COPY
-    cause[frees[c.name[rows]]] = Cause.ALLOC
+def _causes(links: Links, rows: Int64) -> UInt8:
+    """What each waiting call is called, as `kinetoscope.analyses.idle_causes` does."""
+    cause = causes_at(links, rows)
+    return np.where(np.isin(cause, _WAITING), cause, np.uint8(Cause.SYNC))
+
+
+def causes_at(links: Links, rows: Int64) -> UInt8:
+    """The cause of a launching thread's time at the start of these slices; unknown for other threads."""
+    c = links.trace.columns
+    cause = np.full(len(rows), Cause.UNKNOWN, np.uint8)
+    for track, line in launching_lines(links).items():
+        mine = np.flatnonzero(c.track[rows] == track)
+        if not len(mine) or not len(line.at_ns):
+            continue
+        at = np.searchsorted(line.at_ns, c.start_ns[rows[mine]], side="right") - 1
+        cause[mine] = np.where(at >= 0, line.cause[np.maximum(at, 0)], np.uint8(Cause.PYTHON))
     return cause

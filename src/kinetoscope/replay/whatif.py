@@ -15,15 +15,10 @@ from kinetoscope.errors import UsageError
 from kinetoscope.ingest.unprofiled import Unprofiled
 from kinetoscope.link import Links
 from kinetoscope.replay import predict as predictions
+from kinetoscope.replay.breaks import break_ns
 from kinetoscope.replay.build import build
-from kinetoscope.replay.changes import (
-    break_ns,
-    cause_ns,
-    copy_blocks,
-    graph_calls,
-    optimizer_steps,
-    sync_count,
-)
+from kinetoscope.replay.changes import cause_ns, copy_blocks, optimizer_steps, sync_count
+from kinetoscope.replay.cuda_graphs import graph_calls
 from kinetoscope.replay.model import Model
 from kinetoscope.replay.predict import Before, Change, Prediction, Verdict, predict
 
@@ -64,16 +59,17 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     assumptions: list[str] = []
 
 
-#: changes by the option that asks for them
+#: changes by the option that asks for them, in the order in which they are made: what is in the way of a CUDA
+#: graph goes before there is one
 BY_OPTION: dict[str, Change] = {
-    "--cuda-graphs": predictions.CUDA_GRAPHS,
     "--no-breaks": predictions.NO_BREAKS,
     "--no-sync": predictions.NO_SYNC,
     "--no-copies": predictions.NO_COPIES,
-    "--fused-optimizer": predictions.FUSED_OPTIMIZER,
     "--no-guards": predictions.NO_GUARDS,
     "--no-allocations": predictions.NO_ALLOCATIONS,
     "--no-data-wait": predictions.NO_DATA_WAIT,
+    "--fused-optimizer": predictions.FUSED_OPTIMIZER,
+    "--cuda-graphs": predictions.CUDA_GRAPHS,
 }
 
 
@@ -104,7 +100,7 @@ def whatif(
             "nothing to replay: whatif needs steps, the calls that launch, and their device events;"
             " kinetoscope report says which of them this trace has"
         )
-    found = [_found(model, option) for option in options]
+    found = [_found(model, option) for option in BY_OPTION if option in options]
     found += [_found_kernels(model, _kernel(text)[0]) for text in kernels]
     before = Before.of(model, unprofiled)
     return answer(predict(before, wanted), found)
@@ -117,7 +113,7 @@ def changes_of(options: Sequence[str], kernels: Sequence[str] = ()) -> list[Chan
         UsageError: a kernel change is not understood.
     """
     return [
-        *(BY_OPTION[option] for option in options),
+        *(change for option, change in BY_OPTION.items() if option in options),
         *(predictions.kernel_change(*_kernel(text)) for text in kernels),
     ]
 
