@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import types
@@ -115,6 +116,16 @@ def test_version() -> None:
         ["report", "x.json", "--window", "..", "--format", "json"],
         ["report", "x.json", "--steps", "1", "--annotation", "a"],
         ["--nope"],
+        ["run"],
+        ["run", "--nope"],
+        ["run", "-m"],
+        ["run", "-o"],
+        ["run", "--steps", "0", "x.py"],
+        ["run", "--warmup", "x", "x.py"],
+        ["run", "--format", "html", "x.py"],
+        ["run", "there-is-no-such.py"],
+        ["doctor", "x"],
+        ["doctor", "--format", "md"],
     ],
 )
 def test_wrong_usage_is_one_line_and_2(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
@@ -122,6 +133,7 @@ def test_wrong_usage_is_one_line_and_2(arguments: list[str], capfd: pytest.Captu
     out, err = capfd.readouterr()
     assert out == ""
     assert one_line(err)
+    assert not re.search(r"\b_|Value error", err)  # names from inside
 
 
 def outcome(error: BaseException) -> int:

@@ -54,7 +54,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _sentence(error: Any) -> str:
-    return " ".join(str(error.format_message()).split()).rstrip(".")
+    said = " ".join(str(error.format_message()).split()).rstrip(".")
+    # Some versions of typer name the class of the error that told them.
+    return said.replace(": Value error, ", ": ", 1)
 
 
 def _help_of(error: Any) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
 
 from kinetoscope.capturing.checkup import Check, examine
+from kinetoscope.cli.arguments import Parser
 
 __all__ = ["main"]
 
@@ -16,10 +16,9 @@ _SIGNS = {"ok": "ok  ", "note": "note", "problem": "!!  "}
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; 0 also when something is in the way, since that is an answer."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="kinetoscope doctor",
         description="Say what this machine can capture, and what is in the way.",
-        allow_abbrev=False,
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     arguments = parser.parse_args(list(argv))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from kinetoscope.capturing.options import RunOptions, world
+from kinetoscope.cli.arguments import Parser
 from kinetoscope.errors import KinetoscopeError
 
 __all__ = ["main"]
@@ -82,23 +83,13 @@ def main(argv: Sequence[str]) -> int:
     return end_process(outcome)
 
 
-class _Paragraphs(argparse.HelpFormatter):
-    """Fits texts to the width, and keeps the empty lines in them."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        fill = super()._fill_text
-        return "\n\n".join(fill(part, width, indent) for part in text.split("\n\n"))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="kinetoscope run",
         usage="kinetoscope run [options] SCRIPT [args ...]\n"
         "       kinetoscope run [options] -m MODULE [args ...]",
         description="Run a program under capture, unchanged, and report what was found.",
         epilog=_EPILOG,
-        formatter_class=_Paragraphs,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="run a module, like python -m")
@@ -129,16 +120,20 @@ def _target(arguments: argparse.Namespace) -> tuple[str, list[str]]:
 
 
 def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
+    return _at_least(1, text)
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("must not be negative")
+    return _at_least(0, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {least}")
     return value
 
 
