@@ -444,3 +444,14 @@ def test_a_cuda_graph_takes_as_long_on_the_device_as_measured() -> None:
         return int(model.blocks.length_ns[launched].max())
 
     assert graph_ns(changed) == pytest.approx(graph_ns(after), rel=0.03)
+
+
+def test_a_replay_that_is_not_what_was_measured_says_so(tmp_path: Path) -> None:
+    # 400 us as recorded: no host can have been a hundred times as slow without a profiler
+    model = model_of(tmp_path, steps(400, compiled_step))
+    far, near = (
+        predict(Before.of(model, Unprofiled(step_ns, "x")), [predictions.NO_GUARDS])
+        for step_ns in (40_000_000, 400_000)
+    )
+    assert "not the measured 40.0 ms" in far.assumptions[0]
+    assert not any("not the measured" in text for text in near.assumptions)

@@ -320,3 +320,45 @@ def test_a_graph_that_launches_nothing_is_not_counted(tmp_path: Path) -> None:
     model = model_of(tmp_path, 200, step)
     assert not len(graph_calls(model))
     assert cuda_graphs(model) is model
+
+
+# --- a device that lags ---
+
+
+def test_a_device_that_lags_goes_on_with_earlier_work(tmp_path: Path) -> None:
+    # The host needs 100 us a step, 80 of them until it launches b; a takes 40 us and b 150. b does not wait for
+    # its a, which runs beside it.
+    events: list[Event] = []
+    for number in range(3):
+        at, device = 100 * number, 151 * number
+        events += [
+            note(f"ProfilerStep#{number}", at, 100),
+            op("aten::a", at + 2, 10),
+            call(10 * number + 1, at + 4, 4),
+            kernel(10 * number + 1, device + 230, 40, name="a"),
+            op("aten::b", at + 70, 20),
+            call(10 * number + 2, at + 74, 6),
+            kernel(10 * number + 2, device + 300, 150, name="b", stream=20),
+        ]
+    model = build(links_of(tmp_path, events))
+    assert model is not None
+    # Steps 1 and 2. When step 1 begins, at 100, the first a will run until 270 and the first b until 450. With
+    # an idle device, b would set no pace: step 2's a would follow that of step 1 as soon as it is launched.
+    assert model.backlog_ns.tolist() == [170_000, 350_000]
+    assert run(model).total_ns == 350_000 + 2 * (700 + 150_000)
+
+
+def test_as_many_launches_are_ahead_as_the_trace_shows(tmp_path: Path) -> None:
+    # 1,100 launches, one a us, before the first of their kernels runs
+    def step(at: float, first: int) -> list[Event]:
+        events = [op("aten::many", at + 1, 1_110)]
+        for number in range(1_100):
+            correlation = 2_000 * first + number + 1
+            events += [
+                call(correlation, at + 5 + number, 0.5),
+                kernel(correlation, at + 1_150 + 0.5 * number, 0.5),
+            ]
+        return events
+
+    model = model_of(tmp_path, 1_700, step)
+    assert model.queue == 1_100

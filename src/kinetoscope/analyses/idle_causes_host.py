@@ -211,9 +211,7 @@ def _name_broken_regions(links: Links, kind: UInt8) -> None:
     kind[calls.rows[behind]] = Kind.CONTINUED
 
 
-def _name_entries(
-    links: Links, kind: UInt8, first_graph_end_ns: Int64, last_graph_start_ns: Int64
-) -> None:
+def _name_entries(links: Links, kind: UInt8, first_graph_end_ns: Int64, last_graph_start_ns: Int64) -> None:
     """Wrappers behind a break that are not there because of it: the way into what is compiled first of all in
     the outermost region, and into further parts of a piece that is divided anyway (by DDP's buckets)."""
     regions, nesting = links.regions, Nesting(links)

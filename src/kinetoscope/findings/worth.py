@@ -17,7 +17,7 @@ from kinetoscope.analyses.idle_causes_names import Cause
 from kinetoscope.analyses.launch_bound import LaunchBound, launch_bound
 from kinetoscope.analyses.wording import duration, percent
 from kinetoscope.findings.facts import Facts, severity_of
-from kinetoscope.replay import build
+from kinetoscope.replay import build, run
 from kinetoscope.replay.cuda_graphs import graph_calls
 from kinetoscope.replay.predict import CUDA_GRAPHS, NO_BREAKS, NO_COMPILE, Before, Change, Prediction, predict
 from kinetoscope.schema import Basis, Finding, FindingCode, Saving, Severity
@@ -80,13 +80,23 @@ class Worth:
         mine = np.isin(host.cause, causes)
         return self._median(host.step[mine], host.dur_ns[mine])
 
+    @cached_property
+    def _waits_ns(self) -> Int64:
+        """How long each wait of the model takes when nothing is changed."""
+        assert self.before is not None
+        return run(self.before.best.model).waits_ns
+
     def wait_ns(self, cause: Cause) -> int:
-        """Time of a step that the host waited in calls of this cause, as recorded; median over the steps."""
+        """Time of a step that the host waits in calls of this cause; median over the steps.
+
+        As replayed: without a profiler the host is sooner at a wait, and waits longer.
+        """
         if self.before is None:
             return 0
-        waits, c = self.before.model.waits, self.facts.trace.columns
-        rows = waits.row[waits.cause == cause]
-        return self._median(self.facts.links.steps.at(c.start_ns[rows]), c.dur_ns[rows])
+        waits = self.before.model.waits
+        mine = waits.cause == cause
+        starts = self.facts.trace.columns.start_ns[waits.row[mine]]
+        return self._median(self.facts.links.steps.at(starts), self._waits_ns[mine])
 
     def rows(self, *causes: Cause) -> Int64:
         """Slices that stand for these causes in the replayed steps, waits included."""
@@ -117,6 +127,7 @@ class Worth:
     ) -> Finding:
         """A finding that costs ``cost_ns`` a step; what it saves tells how much it matters, if known."""
         step = self.before.step_ns if self.before is not None else self.facts.step_ns
+        saving = _at_most(saving, cost_ns)
         share = None if cost_ns is None or not step else min(1.0, cost_ns / step)
         matters = share if saving is None or not step else saving.best / step
         return Finding(
@@ -142,6 +153,13 @@ class Worth:
         inside = (step >= model.first_step) & (step <= model.last_step)
         np.add.at(each, step[inside] - model.first_step, amount[inside])
         return round(float(np.median(each)))
+
+
+def _at_most(saving: Saving | None, cost_ns: int | None) -> Saving | None:
+    """A saving that is no more than what goes: medians of steps that differ do not add up."""
+    if saving is None or cost_ns is None:
+        return saving
+    return replace(saving, low=min(saving.low, cost_ns), best=min(saving.best, cost_ns))
 
 
 def worth_of(facts: Facts) -> Worth:
@@ -210,9 +228,12 @@ def _break_with_saving(facts: Facts, finding: Finding, share: float) -> Finding:
         low=round(saving.low * share), best=round(saving.best * share), high=round(saving.high * share)
     )
     told = percent(saving.best / prediction.replayed_ns)
+    matters = severity_of(part.best / prediction.replayed_ns)
     unsure = "; steps vary by as much from run to run" if prediction.verdict == "unsure" else ""
     return replace(
         finding,
+        # what is torch's own business stays a remark
+        severity=finding.severity if finding.severity == "info" else matters,
         saving_ns_per_step=part,
         saving_basis=worth.basis,
         detail=f"{finding.detail} Replayed without breaks, with one wrapper for forward and backward"

@@ -27,7 +27,9 @@ def gpu_bound(facts: Facts) -> list[Finding]:
     if bound is None or before is None or facts.kernels is None:
         return []
     step = before.step_ns
-    busy = min(step, busy_ns(before.best.model))
+    # of all streams together, as recorded, where that sets the pace
+    together = bound.device_ns or 0 if bound.verdict == "gpu" else 0
+    busy = min(step, max(busy_ns(before.best.model), together))
     if bound.verdict != "gpu" and not (before.best.is_device_bound and busy >= _BUSY * step):
         return []
     kinds = [

@@ -9,7 +9,7 @@ import numpy as np
 from kinetoscope.analyses.idle_causes import LONGEST_LATENCY_NS, launching_lines
 from kinetoscope.analyses.idle_causes_host import Line
 from kinetoscope.analyses.idle_causes_names import WAITS, Cause, State
-from kinetoscope.analyses.launch_bound import late_starts
+from kinetoscope.analyses.launch_bound import late_starts, queue_depth
 from kinetoscope.analyses.origins import has_cpu_rows
 from kinetoscope.analyses.steps import steps, usual_steps
 from kinetoscope.link import Links
@@ -83,7 +83,8 @@ def build(links: Links) -> Model | None:
         waits=waits,
         blocks=blocks,
         events=events,
-        queue=_QUEUE,
+        queue=_queue(links),
+        backlog_ns=_backlog(links, work, low),
     )
 
 
@@ -143,6 +144,28 @@ def _host(
             quiet &= ~busy
     step = np.searchsorted(step_starts, begin, side="right") - 1 + first_step
     return Host(np.diff(at), cause, row, step, begin)
+
+
+def _queue(links: Links) -> int:
+    """How many launches the host may be ahead: the usual, or as many as the trace shows."""
+    _, depth = queue_depth(links, late_starts(links)[1])
+    return max(_QUEUE, int(depth.max()) if len(depth) else 0)
+
+
+def _backlog(links: Links, work: Work, low: int) -> Int64:
+    """Per stream: the end of what it runs before its first block of the window, from the window's start.
+
+    A device that lags goes on with that while the window's first step is launched.
+    """
+    c, rows = links.trace.columns, links.launches.device_rows
+    rows = rows[c.is_valid[rows]]
+    found = np.full(len(work.tracks), -(2**62), np.int64)
+    for stream, track in enumerate(work.tracks.tolist()):
+        first = work.start_ns[(work.stream == stream) & (work.start_ns < 2**62)].min()
+        earlier = c.end_ns[rows[(c.track[rows] == track) & (c.start_ns[rows] < first)]]
+        if len(earlier):
+            found[stream] = min(int(earlier.max()), int(first)) - low
+    return found
 
 
 def _take_waits(links: Links, host: Host, waiting: Waiting) -> Waits:

@@ -58,7 +58,8 @@ def run(model: Model) -> Replayed:
     )
     scope, own, back = waits.scope.tolist(), waits.own_ns.tolist(), waits.return_ns.tolist()
     streams = int(blocks.stream.max()) + 1 if len(blocks) else 1
-    free = [_LONG_AGO] * streams
+    free = model.backlog_ns.tolist()[:streams]
+    free += [_LONG_AGO] * (streams - len(free))  # a change may have put work on a stream of its own
     ends = [_LONG_AGO] * len(blocks)
     starts_of = [_LONG_AGO] * len(blocks)
     # the launches so far, behind so many that never were as fit into the queue

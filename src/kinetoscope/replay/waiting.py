@@ -38,12 +38,14 @@ class Work:
         end_ns: end of its last one.
         stream: number of the stream of its first event, from 0; 0 where it has no valid event.
         launched_ns: when the call began.
+        tracks: the track of each stream.
     """
 
     start_ns: Int64
     end_ns: Int64
     stream: Int64
     launched_ns: Int64
+    tracks: Int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,8 +207,8 @@ def find_work(links: Links, called: Int64) -> Work:
     start = np.full(len(called), 2**62, np.int64)
     start[block] = c.start_ns[rows]
     stream = np.zeros(len(called), np.int64)
-    stream[block] = np.unique(c.track[rows], return_inverse=True)[1]
-    return Work(start, end, stream, launches.call_start_ns[called])
+    tracks, stream[block] = np.unique(c.track[rows], return_inverse=True)
+    return Work(start, end, stream, launches.call_start_ns[called], tracks.astype(np.int64))
 
 
 @dataclass(frozen=True)
