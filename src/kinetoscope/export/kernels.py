@@ -22,7 +22,7 @@ class KernelArgs:
         work, links = facts.work, facts.links
         told, self._line_of = source_lines(facts)
         self._lines = [
-            {"source": [_shown(line) for line in lines], "source_state": state} for lines, state in told
+            {"source": [shown(line) for line in lines], "source_state": state} for lines, state in told
         ]
         self._step = (
             links.steps.at(links.trace.columns.start_ns[np.maximum(work.launched_from, 0)])
@@ -54,7 +54,8 @@ class KernelArgs:
         return found
 
 
-def _shown(line: SourceLine) -> str:
+def shown(line: SourceLine) -> str:
+    """A line as ``file:line in function``."""
     return f"{line.file}:{line.line}" + (f" in {line.function}" if line.function else "")
 
 

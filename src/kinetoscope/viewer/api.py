@@ -80,7 +80,7 @@ def tiles(session: Session, given: Parameters) -> bytes:
     own = len(timeline.lanes)
     idle = analysis.idle_if_known if analysis is not None else None
     every = numbers(given.get("lanes", ""), own + (len(idle.lanes) if idle else 0))
-    parts = [_drawn(session, every[every < own], begin, end, pixel, given.get("q", ""))]
+    parts = [_drawn(session, every[every < own], begin, end, pixel, given.get("q", ""), "deep" in given)]
     texts: list[str] | Any = timeline.trace.names
     if idle is not None and (every >= own).any():
         parts.append(
@@ -90,7 +90,9 @@ def tiles(session: Session, given: Parameters) -> bytes:
     return viewport(parts, texts, begin, pixel, {"analysed": analysis is not None})
 
 
-def _drawn(session: Session, lanes: Int64, begin: float, end: float, pixel: float, searched: str) -> Drawn:
+def _drawn(
+    session: Session, lanes: Int64, begin: float, end: float, pixel: float, searched: str, deep: bool
+) -> Drawn:
     timeline, analysis = session.timeline, session.analysis_if_ready
     pieces = query(timeline.pyramid, lanes, begin, end, pixel)
     ordered = timeline.lanes
@@ -99,7 +101,7 @@ def _drawn(session: Session, lanes: Int64, begin: float, end: float, pixel: floa
     meant = analysis.meaning[row] if analysis is not None else _rough_meaning(timeline, row)
     hit = np.zeros(len(pieces), np.uint8)
     if searched:
-        before = session.searches.hits(searched).before
+        before = session.searches.best(searched, deep).before
         hit = (before[pieces.last + 1] > before[pieces.first]).astype(np.uint8)
     return Drawn(
         pieces,
@@ -216,15 +218,18 @@ def search(session: Session, given: Parameters) -> dict[str, Any]:
     text = given.get("q", "")
     if not text:
         raise UsageError("q: a text is needed")
-    return session.searches.summary(text, begin, end, min(4096, max(1, int(number(given, "buckets")))))
+    buckets = min(4096, max(1, int(number(given, "buckets"))))
+    deep, asker = "deep" in given, given.get("by", "")[:64]
+    return session.searches.summary(text, begin, end, buckets, deep=deep, asker=asker)
 
 
 def search_step(session: Session, given: Parameters) -> dict[str, Any]:
     """The next or previous hit."""
     timeline = session.timeline
     row = row_number(given, timeline) if "row" in given else None
+    forward = given.get("direction") != "back"
     found = session.searches.step(
-        given.get("q", ""), number(given, "time"), row, given.get("direction") != "back"
+        given.get("q", ""), number(given, "time"), row, forward, deep="deep" in given
     )
     return {"hit": found}
 

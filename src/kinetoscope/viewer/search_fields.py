@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kinetoscope.analyses.origins import KINDS, ORIGINS
+from kinetoscope.export.kernels import shown, source_lines
 from kinetoscope.render import words
 from kinetoscope.trace import Bool
 
@@ -58,10 +59,18 @@ def _category(analysis: Analysis, text: str) -> Bool:
     return found
 
 
+def _source(analysis: Analysis, text: str) -> Bool:
+    """Work whose source line, as ``file:line in function``, holds the text; needs a compile log."""
+    told, line_of = source_lines(analysis.facts)
+    meant = [any(text in shown(line).casefold() for line in lines) for lines, _ in told]
+    return _of_work(analysis, np.array([*meant, False], np.bool_)[line_of])
+
+
 FIELDS: Mapping[str, Field] = {
     "origin": _origin,
     "kind": _kind,
     "op": _op,
     "region": _region,
     "category": _category,
+    "source": _source,
 }

@@ -109,10 +109,11 @@ export async function post(path, body) {
  * @property {Map<number, string>} names
  * @property {Set<number>} asked lanes that were asked for
  * @property {string} searched
+ * @property {boolean} deep whether the search was one of arguments as well
  */
 
 /**
- * @param {{ begin: number, end: number, pixel: number, lanes: number[], q: string }} wanted
+ * @param {{ begin: number, end: number, pixel: number, lanes: number[], q: string, deep?: boolean }} wanted
  * @param {AbortSignal} [signal]
  * @returns {Promise<Tile>}
  */
@@ -124,6 +125,7 @@ export async function tile(wanted, signal) {
       pixel: wanted.pixel,
       lanes: ranges(wanted.lanes),
       q: wanted.q || undefined,
+      deep: wanted.q && wanted.deep ? 1 : undefined,
     }),
     { signal },
   );
@@ -133,7 +135,7 @@ export async function tile(wanted, signal) {
 
 /**
  * @param {ArrayBuffer} data
- * @param {{ begin: number, end: number, pixel: number, lanes: number[], q: string }} wanted
+ * @param {{ begin: number, end: number, pixel: number, lanes: number[], q: string, deep?: boolean }} wanted
  * @returns {Tile}
  */
 export function decode(data, wanted) {
@@ -180,6 +182,7 @@ export function decode(data, wanted) {
     names: new Map(Object.entries(header.names).map(([key, text]) => [Number(key), String(text)])),
     asked: new Set(wanted.lanes),
     searched: wanted.q,
+    deep: Boolean(wanted.deep),
   };
 }
 

@@ -13,7 +13,7 @@ const KEYS = [
   ["Row above, below", [["↑"], ["↓"]], "at the same time; without a selection they scroll"],
   ["Follow the arrow forward, back", [["]"], ["["]], "or click it in the details"],
   ["All arrows", [["l"]], "those of the selection are always shown"],
-  ["Search", [["/"]], "in names; or origin:eager, kind:gemm, op:aten::mm, region:0/0, category:kernel"],
+  ["Search", [["/"]], "in names, source lines and arguments; stream=7 asks for one argument; or name:mm, args:mm, origin:eager, kind:gemm, op:aten::mm, region:0/0, category:kernel, source:model.py"],
   ["Next, previous hit", [["Enter"], ["Shift", "Enter"]], ""],
   ["Mark the selection", [["m"]], "again: take the mark away"],
   ["Pin or unpin the selection's track", [["p"]], "pinned, it stays in view; or the menu ⋮ beside its name"],

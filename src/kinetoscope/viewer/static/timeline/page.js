@@ -64,8 +64,9 @@ export async function timelinePage(app, place, values) {
   });
   const selection = new Selection({ view, rows, details, scroll, redraw, changed: () => keep() });
   const finder = search(view, {
-    changed: (text) => {
+    changed: (text, deep) => {
       tiles.searched = text;
+      tiles.deep = deep;
       tiles.refresh();
       keep();
     },

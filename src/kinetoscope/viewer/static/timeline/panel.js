@@ -167,7 +167,7 @@ export function panel(meanings, does) {
         h("h2", { class: "mono" }, data.name),
         h(
           "button",
-          { class: "plain", title: "Search for this name", onclick: () => does.search(data.name) },
+          { class: "plain", title: "Search for this name", onclick: () => does.search(`name:${data.name}`) },
           "Find all",
         ),
       ),

@@ -1,15 +1,22 @@
-// Search: hits are counted, shown as a heat strip over the whole trace, and stepped through.
+// Search: hits are counted, shown as a heat strip over the whole trace, and stepped through. Names answer at
+// once; arguments are in the file, which is read when the text has stood for a moment.
 
 import { h, settled } from "../dom.js";
-import { count, duration } from "../format.js";
+import { count, duration, share } from "../format.js";
 import { get } from "../net.js";
 
-const FIELD = /^\s*(origin|kind|op|region|category)\s*:(?!:)/i;
+const FIELD = /^\s*(origin|kind|op|region|category|source)\s*:(?!:)/i;
+/** @type {Record<string, string>} */
+const PLACES = { names: "names", source: "source lines", args: "arguments" };
+const DEEPER_AFTER_MS = 350;
+const EXAMPLES =
+  "In names, source lines and arguments. Also stream=7 or Input Dims=[128 for one argument; name:mm or args:mm " +
+  "for these alone; origin:eager, kind:gemm, op:aten::mm, region:0/0, category:kernel, source:model.py";
 
 /**
  * @param {import("./view.js").View} view
  * @param {object} does
- * @param {(text: string) => void} does.changed
+ * @param {(text: string, deep: boolean) => void} does.changed
  * @param {(hits: { count: number, strip: number[] } | null) => void} does.found
  * @param {(row: number) => Promise<void>} does.select
  * @param {() => number | null} does.selected
@@ -20,9 +27,9 @@ export function search(view, does) {
   const said = h("span", { class: "hits quiet", role: "status" });
   const input = h("input", {
     type: "search",
-    placeholder: "Search names  /",
-    "aria-label": "Search events by name",
-    title: "In names; or origin:eager, kind:gemm, op:aten::mm, region:0/0, category:kernel",
+    placeholder: "Search names, arguments  /",
+    "aria-label": "Search events by name, source line or argument",
+    title: EXAMPLES,
     spellcheck: false,
     oninput: settled(() => void look(), 120),
     onkeydown: (/** @type {KeyboardEvent} */ event) => {
@@ -59,11 +66,16 @@ export function search(view, does) {
     },
     "↓",
   );
+  const by = String(Math.random());
   let text = "",
     hits = 0,
-    turn = 0;
+    turn = 0,
+    deeper = 0,
+    isDeep = false;
   /** @type {Promise<void>} */
   let looking = Promise.resolve();
+  /** @type {Promise<void>} */
+  let digging = Promise.resolve();
 
   function look() {
     looking = ask();
@@ -74,36 +86,93 @@ export function search(view, does) {
     const wanted = input.value.trim();
     if (wanted === text) return;
     text = wanted;
+    isDeep = false;
+    clearTimeout(deeper);
     const mine = ++turn;
     if (!text) {
       hits = 0;
-      said.textContent = "";
+      said.textContent = said.title = "";
       back.disabled = next.disabled = true;
-      does.changed("");
+      does.changed("", false);
       does.found(null);
       return;
     }
     said.textContent = "…";
     try {
       if (FIELD.test(text)) await does.analysed();
-      if (mine !== turn) return;
-      const found = await get("search", { q: text, begin: view.low, end: view.high, buckets: 800 });
-      if (mine !== turn) return;
-      hits = found.count;
-      said.textContent = hits ? `${count(hits)}, ${duration(found.total_ns)}` : "no hit";
-      said.title = found.names.map((/** @type {any} */ each) => `${each.count} × ${each.name}`).join("\n");
-      back.disabled = next.disabled = !hits;
-      does.changed(text);
-      does.found(hits ? found : null);
+      const found = mine === turn ? await asked(false) : null;
+      if (mine !== turn || !found) return;
+      show(found, false);
+      if (found.has_more) deeper = window.setTimeout(() => void dig(), DEEPER_AFTER_MS);
     } catch (error) {
-      if (mine === turn) said.textContent = error instanceof Error ? error.message : String(error);
+      if (mine === turn) fail(error);
     }
+  }
+
+  /** Look into the arguments as well. */
+  function dig() {
+    clearTimeout(deeper);
+    deeper = 0;
+    const mine = turn;
+    digging = (async () => {
+      try {
+        await does.analysed();
+        const found = mine === turn ? await asked(true) : null;
+        if (mine === turn && found) show(found, true);
+      } catch (error) {
+        if (mine === turn) fail(error);
+      }
+    })();
+    return digging;
+  }
+
+  /** @param {boolean} deep */
+  const asked = (deep) =>
+    get("search", {
+      q: text,
+      begin: view.low,
+      end: view.high,
+      buckets: 800,
+      deep: deep ? 1 : undefined,
+      by,
+    });
+
+  /**
+   * @param {any} found
+   * @param {boolean} deep
+   */
+  function show(found, deep) {
+    hits = found.count;
+    isDeep = deep;
+    const isCut = deep && found.events < found.events_of;
+    const waits = found.has_more ? ", looking into arguments" : "";
+    const cut = isCut ? `, arguments of ${share(found.events / found.events_of)} searched` : "";
+    said.textContent = `${hits ? `${count(hits)}, ${duration(found.total_ns)}` : "no hit"}${waits}${cut}`;
+    said.title = [
+      ...Object.entries(found.places)
+        .filter(([place]) => place in PLACES)
+        .map(([place, number]) => `${count(/** @type {number} */ (number))} in ${PLACES[place]}`),
+      isCut
+        ? `stopped: the arguments of ${count(found.events)} of ${count(found.events_of)} events were looked at`
+        : "",
+      "",
+      ...found.names.map((/** @type {any} */ each) => `${each.count} × ${each.name}`),
+    ].join("\n");
+    back.disabled = next.disabled = !hits;
+    does.changed(text, deep);
+    does.found(hits ? found : null);
+  }
+
+  /** @param {unknown} error */
+  function fail(error) {
+    said.textContent = error instanceof Error ? error.message : String(error);
   }
 
   /** @param {boolean} forward */
   async function step(forward) {
     await look();
     await looking;
+    if (!hits) await (deeper ? dig() : digging);
     if (!hits) return;
     const row = does.selected();
     const found = await get("search-step", {
@@ -111,6 +180,7 @@ export function search(view, does) {
       time: view.begin,
       row: row ?? undefined,
       direction: forward ? "forward" : "back",
+      deep: isDeep ? 1 : undefined,
     });
     if (!found.hit) return;
     said.textContent = `${count(found.hit.index + 1)} of ${count(found.hit.count)}`;

@@ -22,6 +22,7 @@ export class Tiles {
     /** @type {Prepared | null} */
     this.prepared = null;
     this.searched = "";
+    this.deep = false;
     this.stale = false;
     this.waits = 0;
     /** @type {{ abort: AbortController, begin: number, end: number, pixel: number } | null} */
@@ -48,7 +49,7 @@ export class Tiles {
   #missing() {
     const found = this.current,
       view = this.view;
-    if (!found || this.stale || found.searched !== this.searched) return true;
+    if (!found || this.stale || found.searched !== this.searched || found.deep !== this.deep) return true;
     const low = Math.max(view.begin, view.low),
       high = Math.min(view.end, view.high);
     return (
@@ -84,6 +85,7 @@ export class Tiles {
       pixel,
       lanes: this.lanes(),
       q: this.searched,
+      deep: this.deep,
     };
     tile(wanted, flight.abort.signal).then(
       (found) => {
