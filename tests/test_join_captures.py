@@ -227,3 +227,20 @@ def test_what_a_capture_measured_is_used_with_and_without_its_log(tmp_path: Path
     numbered = [finding for finding in found.findings if finding.severity != "info"]
     costs = [n for n, f in enumerate(numbered, 1) if f.basis == "profiled" and f.cost_ns_per_step is not None]
     assert ranks == ", ".join(map(str, costs))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "log", "torch"),
+    [
+        ({"versions": {"torch": "2.12.1+x"}}, False, "2.12.1+x"),
+        ({"versions": {"torch": 2.12}}, False, None),
+        ({"versions": ["torch"]}, False, None),
+        ({}, True, "2.11.0+cu130"),  # as the log's own records say
+        ({"versions": {"torch": "2.12.1+x"}}, True, "2.11.0+cu130"),  # written while it compiled
+    ],
+)
+def test_the_version_of_torch_is_the_logs_or_the_captures(
+    tmp_path: Path, manifest: dict[str, Any], log: bool, torch: str | None
+) -> None:
+    made = report(capture(tmp_path / "c", log=log, **manifest))
+    assert made.trace.versions.torch == torch

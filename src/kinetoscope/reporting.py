@@ -183,6 +183,7 @@ def _joined(report: Report, facts: LogFacts) -> Report:
     join = facts.join
     return replace(
         report,
+        trace=_with_torch(report.trace, join.log.torch_version),
         regions=joined_regions.regions(report.regions, facts.breaks),
         graphs=joined_compiles.graphs(join),
         recompiles=joined_compiles.recompiles(facts.recompiled),
@@ -196,10 +197,17 @@ def _captured(report: Report, facts: Facts, capture: Capture) -> Report:
     log = facts.join.log if isinstance(facts, LogFacts) else None
     return replace(
         report,
+        trace=_with_torch(report.trace, capture.torch_version),
         steps=replace(report.steps, unprofiled_mean_ns=capture.mean_step_ns("before")),
         compile_time=replace(report.compile_time, compile_times_table=capture.compile_times),
         cuda_graphs=joined_regions.cuda_graphs(report.cuda_graphs, log, capture.cudagraph_skips),
     )
+
+
+def _with_torch(trace: TraceSummary, version: str | None) -> TraceSummary:
+    """With the version of torch, where the trace itself does not say it."""
+    known = trace.versions.torch or version
+    return replace(trace, versions=replace(trace.versions, torch=known))
 
 
 def summary(

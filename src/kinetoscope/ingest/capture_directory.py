@@ -76,6 +76,12 @@ class Capture:
         return tuple(str(each) for each in said) if isinstance(said, list) else ()
 
     @property
+    def torch_version(self) -> str | None:
+        """The torch that the program ran with."""
+        value = within(self.manifest, "versions", "torch")
+        return value if isinstance(value, str) else None
+
+    @property
     def compilations(self) -> int:
         """How many compilations the capture saw begin; 0 also where it does not say."""
         value = within(self.manifest, "compilations", "total")
