@@ -82,7 +82,8 @@ class HostStates:
         else:
             order = np.lexsort((rank, at))
         at = at[order]
-        last = np.append(at[1:] != at[:-1], True)  # of several changes at once the last one stands
+        last = np.ones(len(at), np.bool_)  # of several changes at once the last one stands
+        last[:-1] = at[1:] != at[:-1]
         at, order = at[last], order[last]
         changed = np.concatenate((outer, own))[order]
         row = np.concatenate((around, (here + about.first).astype(np.int32)))[order]
