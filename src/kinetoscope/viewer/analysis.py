@@ -22,7 +22,8 @@ from kinetoscope.viewer import kernel_table, meaning, overlays
 from kinetoscope.viewer.counters import Series, find_series
 from kinetoscope.viewer.flows import Flows, find_flows
 from kinetoscope.viewer.once import once
-from kinetoscope.viewer.query import Database
+from kinetoscope.viewer.query_process import QueryProcess
+from kinetoscope.viewer.query_tables import columns
 from kinetoscope.window import WindowSpec
 
 
@@ -97,6 +98,8 @@ class Analysis:
         return kernel_table.table(self.facts, self.meaning, self.report, self.in_window)
 
     @once
-    def database(self) -> Database:
+    def database(self) -> QueryProcess:
         """The trace in SQL."""
-        return Database(self.links.trace, self.links.launches.launch_of_row)
+        # not bound to this object, which would then never go, nor the process
+        trace, launch_of_row = self.links.trace, self.links.launches.launch_of_row
+        return QueryProcess(lambda: columns(trace, launch_of_row))

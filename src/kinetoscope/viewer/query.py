@@ -1,4 +1,8 @@
-"""SQL over one trace: DuckDB in memory, with no way to files, to the network or to its own settings."""
+"""SQL over one trace: DuckDB in memory, with no way to files, to the network or to its own settings.
+
+DuckDB bounds the memory of its tables and hashes, but not that of the texts it makes. So it runs in a
+process of its own (`kinetoscope.viewer.query_process`), which imports this and little else.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +11,28 @@ import time
 from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import numpy as np
 
 from kinetoscope.errors import UsageError
-from kinetoscope.trace import Category, Flag, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 #: rows of an answer
 LIMIT = 10_000
 #: and their size, so that the page can hold them
 _ANSWER_CHARS = 32 << 20
 _AT_ONCE = 64
-_SECONDS = 30.0
+SECONDS = 30.0
 _MEMORY = "1GB"
+#: an integer that is not there
 _NONE = "(-9223372036854775807 - 1)"
+#: what a query may take beyond the tables
+ROOM_BYTES = 1536 << 20
+TOO_LARGE = (
+    f"this needs more memory than a query may take ({ROOM_BYTES / 2**30:.1f} GB): "
+    "ask for fewer rows or shorter texts"
+)
 
 #: what can be asked: table, column, meaning
 TABLES: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
@@ -76,11 +85,15 @@ TABLES: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
 class Database:
     """The tables of one trace. Queries can run at the same time, each is stopped by itself."""
 
-    def __init__(self, trace: Trace, launch_of_row: Any) -> None:
+    def __init__(self, columns: Iterable[tuple[str, str, Any]]) -> None:
+        """``columns`` as `kinetoscope.viewer.query_tables.columns` gives them, in that order."""
+        import duckdb
+
+        self._duckdb = duckdb
         self._lock = Lock()
         self._running: dict[str, Any] = {}
         self._connection = duckdb.connect(":memory:", config={"memory_limit": _MEMORY, "threads": "2"})
-        _fill(self._connection, trace, launch_of_row)
+        _fill(self._connection, columns)
         for setting in (
             "SET temp_directory = ''",
             "SET enable_external_access = false",
@@ -89,13 +102,14 @@ class Database:
         ):
             self._connection.execute(setting)
 
-    def run(self, sql: str, seconds: float = _SECONDS, name: str = "") -> dict[str, Any]:
+    def run(self, sql: str, seconds: float = SECONDS, name: str = "") -> dict[str, Any]:
         """Columns and rows of one SELECT; `stop` ends it by its ``name``.
 
         Raises:
-            UsageError: it is no SELECT, DuckDB refuses it, its answer is too large, or it was stopped, by
-                `stop` or because it took too long.
+            UsageError: it is no SELECT, DuckDB refuses it, it or its answer is too large, or it was
+                stopped, by `stop` or because it took too long.
         """
+        duckdb = self._duckdb
         with self._lock:
             cursor = self._connection.cursor()
             self._running[name] = cursor
@@ -118,6 +132,8 @@ class Database:
             if time.monotonic() - began < seconds:
                 raise UsageError("stopped") from None
             raise UsageError(f"stopped after {seconds:.0f} s: ask for less, or add a LIMIT") from None
+        except (duckdb.OutOfMemoryException, MemoryError):
+            raise UsageError(TOO_LARGE) from None
         except duckdb.Error as error:
             raise UsageError(str(error)) from None
         finally:
@@ -159,45 +175,14 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _fill(connection: Any, trace: Trace, launch_of_row: Any) -> None:
-    c = trace.columns
-
-    def table(name: str, columns: Mapping[str, Any], select: str) -> None:
-        connection.register("given", dict(columns))
-        connection.execute(f"CREATE TABLE {name} AS SELECT {select} FROM given")
-        connection.unregister("given")
-
-    def texts(name: str, values: list[str]) -> None:
-        # a row that no name has, so that the column is text even if there are no names
-        numbers = np.arange(len(values) + 1, dtype=np.int64)
-        table(name, {"number": numbers, "text": np.array([*values, ""], object)}, "number, text")
-
-    texts("name_texts", list(trace.names))
-    texts("cat_texts", list(trace.cats))
-    texts("category_texts", [member.name.lower() for member in Category])
-    numbers = {
-        name: getattr(c, name) for name in ("correlation", "external_id", "sequence", "device", "stream")
-    }
-    table(
-        "slice_rows",
-        {
-            "row": np.arange(len(c), dtype=np.int64),
-            "name": c.name.astype(np.int64),
-            "cat": c.cat.astype(np.int64),
-            "category": c.category.astype(np.int64),
-            "start_ns": c.start_ns,
-            "dur_ns": c.dur_ns,
-            "track": c.track.astype(np.int64),
-            "depth": c.depth.astype(np.int64),
-            "parent": c.parent.astype(np.int64),
-            "launch": np.asarray(launch_of_row, np.int64),
-            "invalid_time": (c.flags & Flag.INVALID_TIME) != 0,
-            **numbers,
-        },
-        "row, name, cat, category, start_ns, dur_ns, track, depth, nullif(parent, -1) AS parent, "
-        "nullif(launch, -1) AS launch, invalid_time, "
-        + ", ".join(f"nullif({name}, {_NONE}) AS {name}" for name in numbers),
-    )
+def _fill(connection: Any, columns: Iterable[tuple[str, str, Any]]) -> None:
+    """Make the tables; one at a time is in memory twice."""
+    tables: dict[str, dict[str, Any]] = {}
+    for table, name, values in columns:
+        if tables and table not in tables:
+            _create(connection, *tables.popitem())
+        tables.setdefault(table, {})[name] = values
+    _create(connection, *tables.popitem())
     connection.execute(
         "CREATE VIEW slices AS SELECT row, n.text AS name, k.text AS cat, g.text AS category, "
         "start_ns, dur_ns, start_ns + dur_ns AS end_ns, track, depth, parent, launch, correlation, "
@@ -205,29 +190,39 @@ def _fill(connection: Any, trace: Trace, launch_of_row: Any) -> None:
         "JOIN name_texts n ON n.number = s.name JOIN cat_texts k ON k.number = s.cat "
         "JOIN category_texts g ON g.number = s.category"
     )
-    flows = trace.flow_columns
-    table(
-        "flow_rows",
-        {
-            "id": flows.id,
-            "time_ns": flows.time_ns,
-            "phase": flows.phase.astype(np.int64),
-            "cat": flows.cat.astype(np.int64),
-            "track": flows.track.astype(np.int64),
-        },
-        "id, time_ns, chr(phase::INTEGER) AS phase, cat, track",
-    )
     connection.execute(
         "CREATE VIEW flows AS SELECT id, time_ns, phase, k.text AS cat, track "
         "FROM flow_rows f JOIN cat_texts k ON k.number = f.cat"
     )
+    connection.execute("CREATE VIEW tracks AS SELECT * FROM track_rows")
+
+
+def _create(connection: Any, table: str, columns: Mapping[str, Any]) -> None:
+    given = {
+        name: np.array(values, object) if isinstance(values, list) else values
+        for name, values in columns.items()
+    }
+    # said of what type they are: a column without any text tells nothing of that
+    select = {name: f"{name}::VARCHAR AS {name}" for name in given if isinstance(columns[name], list)}
+    select |= _SELECTED.get(table, {})
+    if table.endswith("_texts"):
+        given["number"] = np.arange(len(given["text"]), dtype=np.int64)
+    connection.register("given", given)
     connection.execute(
-        "CREATE TABLE tracks (track BIGINT, pid VARCHAR, tid VARCHAR, process_name VARCHAR, "
-        "thread_name VARCHAR, labels VARCHAR)"
+        f"CREATE TABLE {table} AS SELECT {', '.join(select.get(name, name) for name in given)} FROM given"
     )
-    rows = [
-        (number, str(track.pid), str(track.tid), track.process_name, track.thread_name, track.labels)
-        for number, track in enumerate(trace.track_list)
-    ]
-    if rows:
-        connection.executemany("INSERT INTO tracks VALUES (?, ?, ?, ?, ?, ?)", rows)
+    connection.unregister("given")
+
+
+def _nullable(*names: str, none: str) -> dict[str, str]:
+    return {name: f"nullif({name}, {none}) AS {name}" for name in names}
+
+
+#: how a column is taken over, where not as it is
+_SELECTED: Mapping[str, Mapping[str, str]] = {
+    "slice_rows": {
+        **_nullable("parent", "launch", none="-1"),
+        **_nullable("correlation", "external_id", "sequence", "device", "stream", none=_NONE),
+    },
+    "flow_rows": {"phase": "chr(phase::INTEGER) AS phase"},
+}
