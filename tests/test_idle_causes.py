@@ -430,3 +430,9 @@ TESTED = {
 
 def test_every_cause_has_a_trace() -> None:
     assert set(TESTED) == set(CAUSES)
+
+
+def test_a_thread_on_which_nothing_takes_time(tmp_path: Path) -> None:
+    # thread 2 launches kernel 2, in no time
+    launch = call(2, 150, 0, tid=2)
+    assert causes(tmp_path, *AROUND, launch) == {"Python between regions": 50, "launch latency": 50}

@@ -241,3 +241,40 @@ def test_what_keeps_the_device_waiting_is_named_first(program: str, code: str) -
     if general is not None and general.saving_ns_per_step is None:
         assert general.severity == "info"
         assert f"See {code}" in (general.fix or "")
+
+
+def test_breaks_and_cuda_graphs_are_named_together_where_that_gives_more() -> None:
+    found = findings(shipped("seed_breaks"))
+    for code in ("launch-bound", "graph-break"):
+        assert "Without graph breaks and with CUDA graphs, it would be" in found[code].detail
+    # one graph: nothing to be put together
+    assert "Without graph breaks" not in findings(shipped("pair_decode"))["launch-bound"].detail
+
+
+def test_a_device_that_communicates_is_not_told_to_compute_less(tmp_path: Path) -> None:
+    def step(at: float, first: int) -> list[Event]:
+        events = busy(at, first, 10, 195)
+        events[-1]["name"] = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm)"
+        return events
+
+    found = planted(tmp_path, 200, step)["gpu-bound"]
+    assert found.fix is not None
+    assert "other ranks" in found.fix
+    plain = planted(tmp_path, 200, lambda at, first: busy(at, first, 10, 195))["gpu-bound"]
+    assert plain.fix is not None
+    assert "costliest kernels" in plain.fix
+
+
+def test_costs_of_uneven_steps_are_shares_of_their_mean(tmp_path: Path) -> None:
+    # two steps of 100 us, one of 1,000 that launches 280 us of eager work
+    events = [
+        *(note(f"ProfilerStep#{number}", 100 * number, 100) for number in range(2)),
+        note("ProfilerStep#2", 200, 1_000),
+        op("aten::mm", 210, 20),
+        call(1, 215, 5),
+        kernel(1, 225, 280, name="mm"),
+    ]
+    facts = Facts.of(links_of(tmp_path, events))
+    # the first of more than two is left out of the mean
+    assert facts.mean_step_ns == 550_000
+    assert facts.share(280_000) == pytest.approx(280 / 3 / 550)

@@ -326,8 +326,7 @@ def test_a_graph_that_launches_nothing_is_not_counted(tmp_path: Path) -> None:
 
 
 def test_a_device_that_lags_goes_on_with_earlier_work(tmp_path: Path) -> None:
-    # The host needs 100 us a step, 80 of them until it launches b; a takes 40 us and b 150. b does not wait for
-    # its a, which runs beside it.
+    # the host needs 100 us a step and is ahead; a takes 40 us, and b 150 on a stream of its own
     events: list[Event] = []
     for number in range(3):
         at, device = 100 * number, 151 * number
@@ -342,9 +341,9 @@ def test_a_device_that_lags_goes_on_with_earlier_work(tmp_path: Path) -> None:
         ]
     model = build(links_of(tmp_path, events))
     assert model is not None
-    # Steps 1 and 2. When step 1 begins, at 100, the first a will run until 270 and the first b until 450. With
-    # an idle device, b would set no pace: step 2's a would follow that of step 1 as soon as it is launched.
+    # when step 1 begins, at 100, the first a will run until 270 and the first b until 450
     assert model.backlog_ns.tolist() == [170_000, 350_000]
+    # behind it come the two b of the steps 1 and 2
     assert run(model).total_ns == 350_000 + 2 * (700 + 150_000)
 
 
@@ -362,3 +361,32 @@ def test_as_many_launches_are_ahead_as_the_trace_shows(tmp_path: Path) -> None:
 
     model = model_of(tmp_path, 1_700, step)
     assert model.queue == 1_100
+
+
+def test_a_single_step_takes_no_less_than_its_work(tmp_path: Path) -> None:
+    # 300 us, of which the device works 250.5, from 1.5 us behind its launch; the host waits for it until 285
+    events = [
+        note("ProfilerStep#0", 0, 300),
+        op("aten::mm", 10, 20),
+        call(1, 20, 8),
+        kernel(1, 29.5, 250.5, name="mm"),
+        call(2, 40, 245, name="cudaDeviceSynchronize"),
+    ]
+    model = build(links_of(tmp_path, events))
+    assert model is not None
+    assert run(model).step_ns == 300_000
+    assert run(changes.no_sync(model)).step_ns == 250_500
+    assert run(changes.kernel(model, "mm", 2)).step_ns == 300_000 - 125_250
+    # the host alone needs 55 us
+    assert run(changes.no_sync(changes.kernel(model, "mm", 10))).step_ns == 55_000
+
+
+def test_a_single_step_of_a_device_that_lags_is_not_host_bound(tmp_path: Path) -> None:
+    # the host launches in 100 us what the device takes 250 us for
+    events = [note("ProfilerStep#0", 0, 100), op(GRAPH, 10, 80), call(1, 20, 8), kernel(1, 30, 150)]
+    links = links_of(tmp_path, [*events, call(2, 60, 8), kernel(2, 181, 100)])
+    found = whatif(links, ["--cuda-graphs"])
+    assert found.step_ns.measured == 100_000
+    assert found.step_ns.replayed == 250_000
+    assert found.verdict == "no gain"
+    assert "the single step takes the host 100 us" in found.assumptions[0]

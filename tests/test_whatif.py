@@ -85,8 +85,10 @@ def test_of_several_traces_the_first_is_replayed_and_that_is_said(
         ([DECODE], "whatif needs a change"),
         ([DECODE, "--kernel", "gemm"], "REGEX=FACTOR"),
         ([DECODE, "--kernel", "(=2"], "REGEX=FACTOR"),
-        ([DECODE, "--kernel", "gemm=0"], "above 0"),
-        ([DECODE, "--kernel", "gemm=nan"], "above 0"),
+        ([DECODE, "--kernel", "gemm=0"], "0.001 or more"),
+        ([DECODE, "--kernel", "gemm=nan"], "0.001 or more"),
+        ([DECODE, "--kernel", "gemm=1e-300"], "0.001 or more"),
+        ([DECODE, "--cuda-graphs", "--unprofiled-step-ms", "1e-9"], "--unprofiled-step-ms"),
         ([DECODE, "--kernel", "no such kernel=2"], "no kernel of these steps matches"),
         ([DECODE, "--cuda-graphs", "--unprofiled-step-ms", "-1"], "--unprofiled-step-ms"),
         ([DECODE, "--cuda-graphs", "--unprofiled-step-ms", "nan"], "--unprofiled-step-ms"),
@@ -124,3 +126,13 @@ def test_a_capture_knows_its_unprofiled_step(tmp_path: Path, capsys: pytest.Capt
     assert isinstance(distortion, dict)
     assert step["measured"] == distortion["unprofiled_ns"] == 70_000
     assert "before the profiler started" in distortion["source"]
+
+
+def test_steps_of_no_length_are_not_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = []
+    for number in range(5):
+        events += [note(f"ProfilerStep#{number}", 1, 0), call(number + 1, 1, 0), kernel(number + 1, 1, 0)]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [*events, op("aten::mm", 1, 0)]}))
+    assert main(["whatif", str(path), "--no-sync"]) == 2
+    assert "nothing to replay" in capsys.readouterr().err

@@ -70,8 +70,8 @@ def whatif(
     from kinetoscope.link.window import windowed
     from kinetoscope.replay.whatif import whatif as answer_of
 
-    if unprofiled_step_ms is not None and not 0 < unprofiled_step_ms < 1e9:
-        raise UsageError(f"--unprofiled-step-ms {unprofiled_step_ms:g}: give milliseconds above 0")
+    if unprofiled_step_ms is not None and not 1e-6 <= unprofiled_step_ms < 1e9:
+        raise UsageError(f"--unprofiled-step-ms {unprofiled_step_ms:g}: give milliseconds, 0.000001 or more")
     asked = windows.parse(steps, annotation, window)
     first, *others = find_inputs([input])
     with progress.bar() as advance:

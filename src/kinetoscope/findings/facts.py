@@ -23,6 +23,8 @@ from kinetoscope.trace import Bool, Int64, Trace
 _EVENTS = 5
 # A cost of this share of a step is worth doing something about today, or soon.
 _HIGH, _MEDIUM, _LOW = 0.10, 0.03, 0.001
+#: a mean step beyond this many usual ones is worth a word
+_UNEVEN = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,11 @@ class Facts:
         return steps(self.links).median_ns
 
     @cached_property
+    def mean_step_ns(self) -> int | None:
+        """Mean length of a step: what a total spread over the steps is a share of."""
+        return steps(self.links).mean_ns
+
+    @cached_property
     def nesting(self) -> Nesting:
         """How regions stand to each other."""
         return Nesting(self.links)
@@ -97,9 +104,9 @@ class Facts:
 
     def share(self, total_ns: float) -> float | None:
         """A total of the window as a share of its steps; at most 1."""
-        if not self.steps or not self.step_ns:
+        if not self.steps or not self.mean_step_ns:
             return None
-        return min(1.0, total_ns / self.steps / self.step_ns)
+        return min(1.0, total_ns / self.steps / self.mean_step_ns)
 
     def _weight(self, total_ns: float | None) -> float | None:
         """Share that tells the severity: of the steps, else of all that was recorded."""
@@ -110,11 +117,16 @@ class Facts:
         return total_ns / span if share is None and span else share
 
     def a_step(self, total_ns: float) -> str:
-        """``1.20 ms a step (4.0 %)``, or the total where there are no steps."""
+        """``1.20 ms a step (4.0 %)``, or the total where there are no steps.
+
+        Where steps differ so much that the usual one tells little of their mean, it says that this is one.
+        """
         share = self.share(total_ns)
         if self.steps is None or share is None:
             return f"{duration(total_ns)} in all"
-        return f"{duration(total_ns / self.steps)} a step ({percent(share)})"
+        uneven = (self.mean_step_ns or 0) > _UNEVEN * (self.step_ns or 0)
+        step = f"a step on average, of {duration(self.mean_step_ns or 0)}" if uneven else "a step"
+        return f"{duration(total_ns / self.steps)} {step} ({percent(share)})"
 
     def events(self, rows: npt.NDArray[np.signedinteger], limit: int = _EVENTS) -> list[Evidence]:
         """The longest of these slices, as events to look at."""

@@ -27,6 +27,8 @@ __all__ = ["Worth", "with_savings", "worth_of"]
 
 #: a cause that takes less of a step is not worth a line
 LITTLE = 0.01
+#: two changes are worth being named together if they leave less than this of the better one's step
+_NOTABLY_LESS = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,21 @@ class Worth:
     def no_breaks(self) -> Prediction | None:
         """Without graph breaks."""
         return self.predict(NO_BREAKS)
+
+    @cached_property
+    def whole_cuda_graphs(self) -> Prediction | None:
+        """Without graph breaks and with CUDA graphs; None where one of the two does nearly as much."""
+        graphs, whole = self.cuda_graphs, self.no_breaks
+        if (
+            self.before is None
+            or graphs is None
+            or whole is None
+            or not len(self.facts.nesting.continuations)
+        ):
+            return None
+        both = predict(self.before, [NO_BREAKS, CUDA_GRAPHS])
+        better = min(graphs.predicted_ns, whole.predicted_ns)
+        return both if both.verdict != "no gain" and both.predicted_ns < _NOTABLY_LESS * better else None
 
     def host_ns(self, *causes: Cause) -> int:
         """Host time of a step that has these causes, waits left out; median over the steps."""
@@ -171,6 +188,14 @@ def worth_of(facts: Facts) -> Worth:
     return found
 
 
+def said_together(worth: Worth) -> str:
+    """What CUDA graphs and no breaks give together, with a space before it, or nothing."""
+    both = worth.whole_cuda_graphs
+    if both is None:
+        return ""
+    return f" Without graph breaks and with CUDA graphs, it would be {duration(both.predicted_ns)}."
+
+
 def said(prediction: Prediction | None) -> str:
     """A prediction in one sentence, or nothing."""
     if prediction is None:
@@ -221,7 +246,7 @@ def _break_with_saving(facts: Facts, finding: Finding, share: float) -> Finding:
             saving_ns_per_step=Saving(low=0, best=0, high=round(prediction.saving.high * share)),
             saving_basis=worth.basis,
             detail=f"{finding.detail} Harmless here: replayed without breaks, a step of"
-            f" {duration(prediction.replayed_ns)} gains nothing measurable.",
+            f" {duration(prediction.replayed_ns)} gains nothing measurable.{said_together(worth)}",
         )
     saving = prediction.saving
     part = Saving(
@@ -237,5 +262,5 @@ def _break_with_saving(facts: Facts, finding: Finding, share: float) -> Finding:
         saving_ns_per_step=part,
         saving_basis=worth.basis,
         detail=f"{finding.detail} Replayed without breaks, with one wrapper for forward and backward"
-        f" each, a step is {told} shorter{unsure}.",
+        f" each, a step is {told} shorter{unsure}.{said_together(worth)}",
     )

@@ -8,7 +8,7 @@ from kinetoscope.analyses.wording import counted, duration, listed, percent
 from kinetoscope.findings.facts import Facts
 from kinetoscope.findings.worth import worth_of
 from kinetoscope.link.ancestors import nearest_around
-from kinetoscope.replay.distortion import busy_ns
+from kinetoscope.replay.run import busy_ns
 from kinetoscope.schema import Finding
 from kinetoscope.trace import Category
 
@@ -17,6 +17,14 @@ _SMALL_NS = 5_000
 _MANY, _SHARE = 20, 0.5
 #: where the device sets the pace and is also busy for this share of a step
 _BUSY = 0.8
+_COMPUTES = (
+    "Look at the costliest kernels: lower precision, other algorithms, fewer operations."
+    " `kinetoscope kernel` gives the command for a kernel profiler."
+)
+_COMMUNICATES = (
+    "Most of this is communication, in which a device also waits for other ranks: look at all of them"
+    " together (`kinetoscope report` on the directory of their traces), send less, or compute meanwhile."
+)
 _RECORDS = ("cudaStreamBeginCapture", "cudaGraphInstantiate", "hipStreamBeginCapture", "hipGraphInstantiate")
 
 
@@ -36,6 +44,7 @@ def gpu_bound(facts: Facts) -> list[Finding]:
         f"{kind.kind} {percent(kind.share)}"
         for kind in sorted(facts.kernels.by_kind, key=lambda kind: -kind.total_ns)[:3]
     ]
+    talks = sum(kind.share for kind in facts.kernels.by_kind if kind.kind == "communication")
     graphs = worth.cuda_graphs
     useless = graphs is not None and graphs.verdict == "no gain"
     told = " CUDA graphs would gain nothing measurable." if useless else ""
@@ -47,8 +56,7 @@ def gpu_bound(facts: Facts) -> list[Finding]:
             f"The device is busy {percent(busy / step)} of a step",
             f"A step takes {duration(step)}; the host needs {duration(bound.host_ns or 0)} of it. Kernel"
             f" time: {listed(kinds, 3)}. Costliest: {listed(top, 3)}.{told}",
-            "Look at the costliest kernels: lower precision, other algorithms, fewer operations."
-            " `kinetoscope kernel` gives the command for a kernel profiler.",
+            _COMMUNICATES if talks > _SHARE else _COMPUTES,
             cost_ns=None,
             severity="info",
         )

@@ -8,7 +8,7 @@ from kinetoscope.analyses.idle_causes import describe
 from kinetoscope.analyses.idle_causes_names import CAUSES, Cause
 from kinetoscope.analyses.wording import duration, listed, percent
 from kinetoscope.findings.facts import Facts
-from kinetoscope.findings.worth import LITTLE, Worth, said, worth_of
+from kinetoscope.findings.worth import LITTLE, Worth, said, said_together, worth_of
 from kinetoscope.replay import changes
 from kinetoscope.replay.predict import (
     NO_ALLOCATIONS,
@@ -94,7 +94,7 @@ def launch_bound(facts: Facts) -> list[Finding]:
             'torch.compile(mode="reduce-overhead") puts the kernels of each compiled graph into one launch'
             " (CUDA graphs)."
         )
-        told = said(graphs).replace("without it", "with CUDA graphs", 1)
+        told = said(graphs).replace("without it", "with CUDA graphs", 1) + said_together(worth)
     elif len(facts.links.launches.graph_rows):
         fix, told = advice, "CUDA graphs are in use already: what is left is outside of them."
     elif graphs is not None:

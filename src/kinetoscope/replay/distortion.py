@@ -21,8 +21,8 @@ from typing import TypeAlias
 import numpy as np
 
 from kinetoscope.analyses.idle_causes_names import Cause
-from kinetoscope.replay.model import Item, Model
-from kinetoscope.replay.run import run
+from kinetoscope.replay.model import Model
+from kinetoscope.replay.run import busy_ns, run
 from kinetoscope.trace import Int64
 
 _Make: TypeAlias = Callable[[float], Model]
@@ -132,20 +132,6 @@ def _is_device_bound(model: Model, step_ns: int) -> bool:
     # with waits in every step the device is never alone: only its busy time counts
     alone = device_alone_ns(model) if not waits_too else busy_ns(model)
     return alone > _DEVICE_BOUND * step_ns
-
-
-def busy_ns(model: Model) -> int:
-    """Device time of a step: of the stream that has most of it, median over the steps."""
-    numbers = model.blocks.step - model.first_step
-    count = model.last_step - model.first_step + 1
-    inside = (numbers >= 0) & (numbers < count)
-    launched = np.zeros(len(model.blocks), np.bool_)  # a change may leave blocks that nothing launches
-    launched[model.items.argument[model.items.kind == Item.LAUNCH]] = True
-    inside &= launched
-    streams = int(model.blocks.stream.max()) + 1 if len(model.blocks) else 1
-    each = np.zeros((streams, count), np.int64)
-    np.add.at(each, (model.blocks.stream[inside], numbers[inside]), model.blocks.length_ns[inside])
-    return round(float(np.median(each, axis=1).max()))
 
 
 def _device_fitted(model: Model, step_ns: int) -> Model:

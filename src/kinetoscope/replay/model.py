@@ -130,8 +130,8 @@ class Items:
 class Model:
     """The steps ``first_step`` to ``last_step`` of a trace, ready to be replayed.
 
-    ``queue`` is how many launches the host may be ahead of the device before it has to wait. ``backlog_ns`` tells
-    for each stream until when, from the window's start, it is busy with what was launched before.
+    ``queue`` is how many launches the host may be ahead of the device before it has to wait. ``backlog_ns``
+    tells for each stream until when, from the window's start, it is busy with what was launched before.
     ``usual`` are the numbers of steps that a median is taken over. The stream ``aside`` runs ahead of all
     others, as far as it can: it sets the pace only by how much there is of it. ``has_breaks`` is False where
     the pieces between graph breaks are taken for one.

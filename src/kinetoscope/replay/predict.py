@@ -17,9 +17,9 @@ from kinetoscope.replay import changes
 from kinetoscope.replay.breaks import no_breaks
 from kinetoscope.replay.constants import BEST, LEAST, MOST, Constants
 from kinetoscope.replay.cuda_graphs import cuda_graphs
-from kinetoscope.replay.distortion import USUAL_SCALE, Corrected, busy_ns, correct, device_alone_ns
+from kinetoscope.replay.distortion import USUAL_SCALE, Corrected, correct, device_alone_ns
 from kinetoscope.replay.model import Model
-from kinetoscope.replay.run import run
+from kinetoscope.replay.run import busy_ns, run
 from kinetoscope.schema import Saving
 
 Verdict: TypeAlias = Literal["gain", "no gain", "unsure"]
@@ -91,7 +91,7 @@ class Prediction:
     @property
     def verdict(self) -> Verdict:
         """Whether it pays."""
-        if self.predicted_ns > NO_GAIN * self.replayed_ns:
+        if self.predicted_ns >= NO_GAIN * self.replayed_ns:
             return "no gain"
         return "unsure" if self.paired_high_ns > NO_GAIN * self.replayed_ns else "gain"
 
@@ -219,6 +219,11 @@ def _off(before: Before) -> list[str]:
         measured, replayed = before.profiled_ns, run(before.model).step_ns
     if abs(replayed - measured) <= _OFF * measured:
         return []
+    if before.model.first_step == before.model.last_step and busy_ns(before.model) > measured:
+        return [
+            f"the single step takes the host {duration(measured)}, and the device {duration(replayed)} for"
+            " what it launches: more steps would tell which of them sets the pace, here the device is taken"
+        ]
     return [
         f"the replay of the unchanged step gives {duration(replayed)}, not the measured {duration(measured)}:"
         " something that is not in the trace takes or hides the difference, so go by the ratio, and with care"

@@ -22,7 +22,8 @@ class Replayed:
     """What a replay gave.
 
     Attributes:
-        step_ns: median of a step: of the host's steps or of the device's, whichever is longer.
+        step_ns: median of a step: of the host's steps or of the device's, whichever is longer; where no
+            two steps have device work, no less than it takes.
         host_steps_ns: length of each step on the host.
         device_steps_ns: from the first work of a step to that of the next, where both have any.
         total_ns: until host and device had finished.
@@ -141,5 +142,21 @@ def _measured(
     device = (first[1:] - first[:-1])[known & usual[:-1]]
     busy = np.bincount(number[aside], model.blocks.length_ns[aside], len(numbers))[usual]
     medians = [float(np.median(some)) for some in (host[usual], device, busy) if len(some)]
+    if not len(device):  # no next step's work tells how long the device takes: no less than it works
+        medians.append(busy_ns(model))
     step = round(max(medians)) if medians else 0
     return Replayed(step, host, device, int(total_ns), np.array(waits_ns, np.int64))
+
+
+def busy_ns(model: Model) -> int:
+    """Device time of a step: of the stream that has most of it, median over the steps."""
+    numbers = model.blocks.step - model.first_step
+    count = model.last_step - model.first_step + 1
+    inside = (numbers >= 0) & (numbers < count)
+    launched = np.zeros(len(model.blocks), np.bool_)  # a change may leave blocks that nothing launches
+    launched[model.items.argument[model.items.kind == Item.LAUNCH]] = True
+    inside &= launched
+    streams = int(model.blocks.stream.max()) + 1 if len(model.blocks) else 1
+    each = np.zeros((streams, count), np.int64)
+    np.add.at(each, (model.blocks.stream[inside], numbers[inside]), model.blocks.length_ns[inside])
+    return round(float(np.median(each, axis=1).max()))

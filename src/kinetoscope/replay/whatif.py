@@ -59,6 +59,9 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     assumptions: list[str] = []
 
 
+#: nobody asks for kernels that are slower by more; times would leave what can be counted in ns
+LEAST_FACTOR = 0.001
+
 #: changes by the option that asks for them, in the order in which they are made: what is in the way of a CUDA
 #: graph goes before there is one
 BY_OPTION: dict[str, Change] = {
@@ -103,6 +106,8 @@ def whatif(
     found = [_found(model, option) for option in BY_OPTION if option in options]
     found += [_found_kernels(model, _kernel(text)[0]) for text in kernels]
     before = Before.of(model, unprofiled)
+    if before.step_ns <= 0:
+        raise UsageError("nothing to replay: the steps of this trace take no time")
     return answer(predict(before, wanted), found)
 
 
@@ -147,8 +152,10 @@ def _kernel(text: str) -> tuple[str, float]:
         re.compile(regex)
     except (ValueError, re.error) as error:
         raise UsageError(f"--kernel {text}: {error}; write REGEX=FACTOR, as in triton_=2") from None
-    if not equals or not regex or not 0 < factor < float("inf"):
-        raise UsageError(f"--kernel {text}: write REGEX=FACTOR with a factor above 0, as in triton_=2")
+    if not equals or not regex or not LEAST_FACTOR <= factor < float("inf"):
+        raise UsageError(
+            f"--kernel {text}: write REGEX=FACTOR with a factor of {LEAST_FACTOR} or more, as in triton_=2"
+        )
     return regex, factor
 
 
