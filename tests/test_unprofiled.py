@@ -66,7 +66,13 @@ def test_damaged_times_leave_the_mean(damaged: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [{}, {"steps": None}, {"steps": {"before": {"mean_ns": None}}}, manifest([0])]
+    "value",
+    [
+        {},
+        {"steps": None},
+        manifest([0]),
+        *({"steps": {"before": {"mean_ns": mean}}} for mean in (None, True, 10**30, 1.5, "1")),
+    ],
 )
 def test_without_a_timed_step_there_is_none(value: dict[str, Any]) -> None:
     assert Unprofiled.of(value) is None
@@ -81,5 +87,39 @@ def test_a_clock_below_its_highest_is_held_down(clock: Any, most: Any, held_down
     ours = {"index": 1, "sm_mhz": clock, "max_sm_mhz": most}
     more = {"calibration": {"device_before": [idle, ours]}, "device": {"current": 1}}
     found = Unprofiled.of(manifest([100_000], **more))
+    assert found is not None
+    assert found.is_throttled is held_down
+
+
+@pytest.mark.parametrize(
+    ("shown", "current", "held_down"),
+    [
+        ("1", 0, True),
+        ("1,0", 1, False),
+        (" 0 , 1 ", 1, True),
+        ("GPU-8a1b", 0, None),
+        ("", 0, None),
+        ("1", 1, None),
+        (None, 1, True),
+        (7, 0, False),
+        (None, True, None),
+        (None, None, None),
+    ],
+)
+def test_a_program_counts_the_devices_that_it_is_shown(
+    shown: Any, current: Any, held_down: bool | None
+) -> None:
+    clocks = [
+        {"index": 0, "sm_mhz": 1980, "max_sm_mhz": 1980},
+        {"index": 1, "sm_mhz": 345, "max_sm_mhz": 1980},
+    ]
+    found = Unprofiled.of(
+        manifest(
+            [100_000],
+            calibration={"device_before": clocks},
+            device={"current": current},
+            environment={} if shown is None else {"CUDA_VISIBLE_DEVICES": shown},
+        )
+    )
     assert found is not None
     assert found.is_throttled is held_down

@@ -13,6 +13,8 @@ _BEFORE_PROFILER = "steps timed before the profiler started, in the capture"
 _BLOCKS, _LEAST_IN_BLOCK, _FEWEST_BLOCKS = 8, 5, 3
 # A device that lags by less than this many steps when the block ends did not set its pace.
 _MOST_LAG = 2.0
+#: no step takes a year: such a number is damaged
+_TOO_LONG_NS = 365 * 86_400 * 10**9
 #: a clock below this share of its highest, straight after steady work, is held down by power or heat
 _HELD_DOWN = 0.97
 
@@ -50,9 +52,9 @@ def _usual_ns(block: Any) -> int | None:
     milliseconds is not the program's doing. Else the mean, since only the block's end waits for the device.
     """
     mean, wall, each = (within(block, name) for name in ("mean_ns", "wall_ns", "host_ns"))
-    if not isinstance(mean, int) or mean <= 0:
+    if type(mean) is not int or not 0 < mean < _TOO_LONG_NS:
         return None
-    if not isinstance(wall, int) or not isinstance(each, list) or not each:
+    if type(wall) is not int or not isinstance(each, list) or not each:
         return mean
     if not all(type(one) is int and one > 0 for one in each):
         return mean
@@ -67,10 +69,26 @@ def _usual_ns(block: Any) -> int | None:
 
 def _is_throttled(manifest: Mapping[str, Any]) -> bool | None:
     devices = within(manifest, "calibration", "device_before")
-    current = within(manifest, "device", "current")
+    current = _physical(manifest)
     for device in devices if isinstance(devices, list) else []:
         now, most = within(device, "sm_mhz"), within(device, "max_sm_mhz")
-        known = all(isinstance(clock, (int, float)) and clock > 0 for clock in (now, most))
-        if within(device, "index") == current and known:
+        known = all(type(clock) in (int, float) and clock > 0 for clock in (now, most))
+        if current is not None and within(device, "index") == current and known:
             return bool(now < _HELD_DOWN * most)
     return None
+
+
+def _physical(manifest: Mapping[str, Any]) -> int | None:
+    """Number of the current device among all of the machine, as the driver's tools count; None if unknown.
+
+    A program that is shown only some devices counts those.
+    """
+    current = within(manifest, "device", "current")
+    if type(current) is not int or current < 0:
+        return None
+    shown = within(manifest, "environment", "CUDA_VISIBLE_DEVICES")
+    if not isinstance(shown, str):
+        return current
+    names = [name.strip() for name in shown.split(",")]
+    # a device can also be named by its UUID, which tells no number
+    return int(names[current]) if current < len(names) and names[current].isdecimal() else None
