@@ -278,3 +278,16 @@ def test_costs_of_uneven_steps_are_shares_of_their_mean(tmp_path: Path) -> None:
     # the first of more than two is left out of the mean
     assert facts.mean_step_ns == 550_000
     assert facts.share(280_000) == pytest.approx(280 / 3 / 550)
+
+
+def test_a_copy_and_the_wait_for_it_are_one(tmp_path: Path) -> None:
+    def step(at: float, first: int) -> list[Event]:
+        return [
+            *busy(at, first, 10, 90),
+            op("aten::_local_scalar_dense", at + 22, 120),
+            call(first + 2, at + 25, 90, name="cudaMemcpyAsync"),
+            kernel(first + 2, at + 111, 2, cat="gpu_memcpy", name="Memcpy DtoH (Device -> Pageable)"),
+            call(first + 3, at + 120, 20, name="cudaStreamSynchronize"),
+        ]
+
+    assert planted(tmp_path, 200, step)["sync"].title == "1 synchronisation a step takes 110 us (55 %)"

@@ -9,6 +9,7 @@ from kinetoscope.analyses.idle_causes_names import CAUSES, Cause
 from kinetoscope.analyses.wording import duration, listed, percent
 from kinetoscope.findings.facts import Facts
 from kinetoscope.findings.worth import LITTLE, Worth, said, said_together, worth_of
+from kinetoscope.link.ancestors import nearest_around
 from kinetoscope.replay import changes
 from kinetoscope.replay.predict import (
     NO_ALLOCATIONS,
@@ -20,7 +21,7 @@ from kinetoscope.replay.predict import (
     Prediction,
 )
 from kinetoscope.schema import Finding, FindingCode
-from kinetoscope.trace import Int64
+from kinetoscope.trace import Category, Int64
 
 # What is told of the host's time, in the words of the idle causes; waits have their own findings.
 _PACE = (
@@ -131,13 +132,13 @@ def guard_overhead(facts: Facts) -> list[Finding]:
         " in turn), and fewer module attributes for guards to look at: compile the module that is called,"
         " not its parts."
     )
-    return _host_cause(facts, "guard-overhead", Cause.GUARD, "guard checks", fix, NO_GUARDS)
+    return _host_cause(facts, "guard-overhead", Cause.GUARD, "Guard checks take", fix, NO_GUARDS)
 
 
 def data_loading(facts: Facts) -> list[Finding]:
     """Steps wait for the next batch."""
     fix = "More workers, pin_memory=True, a larger prefetch_factor, or less work for each sample."
-    return _host_cause(facts, "data-loading", Cause.DATA, "the data loader", fix, NO_DATA_WAIT)
+    return _host_cause(facts, "data-loading", Cause.DATA, "The data loader takes", fix, NO_DATA_WAIT)
 
 
 def memory_alloc(facts: Facts) -> list[Finding]:
@@ -147,24 +148,25 @@ def memory_alloc(facts: Facts) -> list[Finding]:
         " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True avoids many of these calls."
     )
     return _host_cause(
-        facts, "memory-alloc", Cause.ALLOC, "allocation calls of the driver", fix, NO_ALLOCATIONS
+        facts, "memory-alloc", Cause.ALLOC, "Allocation calls of the driver take", fix, NO_ALLOCATIONS
     )
 
 
 def sync(facts: Facts) -> list[Finding]:
     """The program waits for the device in its steps."""
     fix = "Read numbers (.item(), .cpu(), print, an if on a tensor) once in many steps, not in each."
-    return _waits(facts, "sync", Cause.SYNC, NO_SYNC, "synchronisations", fix)
+    return _waits(facts, "sync", Cause.SYNC, NO_SYNC, ("synchronisation", "synchronisations"), fix)
 
 
 def host_copy(facts: Facts) -> list[Finding]:
     """Copies between host and device that something waits for."""
     fix = "Pinned memory with non_blocking=True; keep on the device what is used there; create tensors there."
-    return _waits(facts, "host-copy", Cause.COPY, NO_COPIES, "copies between host and device", fix)
+    what = ("copy between host and device", "copies between host and device")
+    return _waits(facts, "host-copy", Cause.COPY, NO_COPIES, what, fix)
 
 
 def _host_cause(
-    facts: Facts, code: FindingCode, cause: Cause, what: str, fix: str, change: Change
+    facts: Facts, code: FindingCode, cause: Cause, title: str, fix: str, change: Change
 ) -> list[Finding]:
     worth = worth_of(facts)
     if worth.before is None:
@@ -173,13 +175,13 @@ def _host_cause(
     if spent < LITTLE * worth.before.step_ns:
         return []
     rows = worth.rows(cause)
-    title = f"{what[0].upper()}{what[1:]} {'take' if what.endswith('s') else 'takes'}"
     return _finding(worth, code, title, spent, worth.predict(change), rows, fix)
 
 
 def _waits(
-    facts: Facts, code: FindingCode, cause: Cause, change: Change, what: str, fix: str
+    facts: Facts, code: FindingCode, cause: Cause, change: Change, what: tuple[str, str], fix: str
 ) -> list[Finding]:
+    """``what``: one and several of what waits."""
     worth = worth_of(facts)
     if worth.before is None:
         return []
@@ -190,7 +192,11 @@ def _waits(
     spent = worth.host_ns(cause) + worth.wait_ns(cause)
     if not len(rows) or spent < LITTLE * worth.before.step_ns:
         return []
-    title = f"{worth.count(rows):,} {what} a step take"
+    c = worth.facts.trace.columns
+    around = nearest_around(c.parent, rows, c.category == Category.CPU_OP)
+    # the calls of one operator (a copy, and the wait for it) are one
+    count = worth.count(np.unique(np.where(around >= 0, around, rows)))
+    title = f"1 {what[0]} a step takes" if count == 1 else f"{count:,} {what[1]} a step take"
     return _finding(worth, code, title, spent, worth.predict(change), rows, fix)
 
 
