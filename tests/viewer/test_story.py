@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kinetoscope.render import headline
 from kinetoscope.viewer import story
 from kinetoscope.viewer.session import Session
 from viewer.sessions import CAPTURES, Open, event, written
@@ -70,3 +71,24 @@ def test_a_step_that_takes_far_longer_does_not_stand_for_all(
     assert bars[0]["kind"] == "device"
     assert [bar["total_ns"] for bar in bars] == [total_us * 1000] * len(bars)
     assert told["sentence"].endswith("But ProfilerStep#4 took 90.0 ms.") == (90_000 in lengths)
+
+
+def test_sentence_bar_and_report_tell_one_device_time(tmp_path: Path) -> None:
+    """Of steps of 40, 42, 44 and 9,000 us the GPU works 4, 4, 20 and 8,990: the middle ones are 4 and 20."""
+    events = [{"ph": "M", "name": "process_labels", "pid": 0, "tid": 0, "args": {"labels": "GPU 0"}}]
+    start = 1000
+    for number, (length, busy) in enumerate(((60, 5), (40, 4), (9_000, 8_990), (42, 4), (44, 20))):
+        correlated = {"correlation": number + 1}
+        events += [
+            event(f"ProfilerStep#{number}", start, length, "user_annotation"),
+            event("cudaLaunchKernel", start + 1, 2, "cuda_runtime", **correlated),
+            {**event("k", start + 5, busy, "kernel", 7, **correlated, device=0, stream=7), "pid": 0},
+        ]
+        start += length
+    session = written(tmp_path, *events)
+    told = story.overview(session.timeline, session.analysis)
+    assert told["of"].startswith("mean of ProfilerStep#3 and ProfilerStep#4")
+    assert "A step takes 43.0 us and the GPU works for 12.0 us of it" in told["sentence"]
+    device, *_ = story.bars(session.timeline, session.analysis)["bars"]
+    assert sum(part["ns"] for part in device["parts"] if part["key"] != "idle") == 12_000
+    assert headline.step_busy_ns(session.analysis.report) == 12_000

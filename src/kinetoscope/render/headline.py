@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from statistics import median
 
 from kinetoscope.render import units, words
 from kinetoscope.render.page import Fact, Tone
@@ -86,10 +85,17 @@ def counted_steps(report: Report) -> list[Step]:
 
 
 def step_busy_ns(report: Report) -> int | None:
-    """Median device time of a step; None where any step's is not known."""
-    busy = [step.device_busy_ns for step in counted_steps(report)]
+    """Device time of the step in the middle, whose length is the median; None where any step's is not known.
+
+    Of the two in the middle it is the mean, where there are two. A median of the device times would be that
+    of another step: of one, say, that waited for another rank in a collective.
+    """
+    steps = sorted(counted_steps(report), key=lambda step: step.dur_ns)
+    busy = [step.device_busy_ns for step in steps]
     known = [ns for ns in busy if ns is not None]
-    return round(median(known)) if known and len(known) == len(busy) else None
+    if not known or len(known) < len(busy):
+        return None
+    return round(statistics.mean(known[(len(known) - 1) // 2 : len(known) // 2 + 1]))
 
 
 def busy_share(report: Report) -> float | None:

@@ -34,7 +34,9 @@ def overview(timeline: Timeline, analysis: Analysis) -> dict[str, Any]:
     """The sentence, and which stretches of time the bars are of."""
     found = typical(timeline, analysis)
     return {
-        "sentence": sentence(analysis.report),
+        "sentence": sentence(
+            analysis.report, _busy_ns(analysis, found.windows) if found.is_of_steps else None
+        ),
         "of": found.of,
         "of_steps": found.is_of_steps,
         "windows": [{"begin_ns": begin, "end_ns": end} for begin, end in found.windows],
@@ -53,9 +55,9 @@ def bars(timeline: Timeline, analysis: Analysis) -> dict[str, Any]:
     return {"bars": [_mean(same) for same in zip(*each, strict=True)]}
 
 
-def sentence(report: Report) -> str:
-    """What is going on, in numbers."""
-    said = _usual(report)
+def sentence(report: Report, busy_ns: int | None) -> str:
+    """What is going on, in numbers; ``busy_ns`` is the device time of the step that is spoken of."""
+    said = _usual(report, busy_ns)
     return said + _unusual(report) if "A step takes" in said else said
 
 
@@ -72,7 +74,7 @@ def _unusual(report: Report) -> str:
     return f" But {took}." if len(long) == 1 else f" But {len(long)} steps took far longer: {took}."
 
 
-def _usual(report: Report) -> str:
+def _usual(report: Report, busy_ns: int | None) -> str:
     device = words.device(report)
     compiling = report.compile_time.in_window_ns or 0
     span = report.trace.span_ns
@@ -92,18 +94,20 @@ def _usual(report: Report) -> str:
             said = units.duration(span)
             return f"{first}{said} of CPU work was recorded, without any device and without steps."
         return f"{first}A step takes {units.duration(report.steps.median_ns)}, all of it on the CPU."
-    share = headline.busy_share(report)
-    if report.steps.median_ns is None or share is None:
+    median = report.steps.median_ns
+    # several devices can be busy at once: then a share of one step says nothing
+    share = busy_ns / median if median and busy_ns is not None and len(report.device_time) < 2 else None
+    if median is None or share is None or headline.busy_share(report) is None:
         busy = sum(entry.busy_ns for entry in report.device_time)
         many = f" (over {len(report.device_time)} devices)" if len(report.device_time) > 1 else ""
         takes = (
             f"{units.duration(span)} was recorded"
-            if report.steps.median_ns is None
-            else f"A step takes {units.duration(report.steps.median_ns)}"
+            if median is None
+            else f"A step takes {units.duration(median)}"
         )
         return f"{first}{takes} and the {device} works for {units.duration(busy)}{many} in all."
-    takes = f"A step takes {units.duration(report.steps.median_ns)}"
-    works = f"the {device} works for {units.duration(headline.step_busy_ns(report))} of it"
+    takes = f"A step takes {units.duration(median)}"
+    works = f"the {device} works for {units.duration(busy_ns)} of it"
     if share < _HOST_BOUND:
         return f"{first}{takes} and {works}: most of the time it waits for the CPU{_chiefly(report)}."
     if share >= _DEVICE_BOUND:
@@ -121,10 +125,24 @@ def _chiefly(report: Report) -> str:
     return f", chiefly for this: {most.cause} ({units.share(most.share)} of its idle time)"
 
 
+def _busiest(analysis: Analysis) -> int:
+    devices = analysis.links.devices
+    return max(range(len(devices)), key=lambda number: len(devices[number].rows))
+
+
+def _busy_ns(analysis: Analysis, windows: Sequence[tuple[int, int]]) -> int | None:
+    """How long the device of the bar works in its windows: the sentence speaks of what the bar shows."""
+    if not analysis.links.devices:
+        return None
+    events = analysis.links.devices[_busiest(analysis)]
+    every = np.ones(len(events.rows), np.bool_)
+    return round(sum(_clipped_union(events, every, *window) for window in windows) / len(windows))
+
+
 def _device_bar(analysis: Analysis, begin: int, end: int) -> dict[str, Any]:
     """Where the time of the busiest device goes, as exclusive parts that sum to the whole."""
     devices = analysis.links.devices
-    which = max(range(len(devices)), key=lambda number: len(devices[number].rows))
+    which = _busiest(analysis)
     events = devices[which]
     compute = _clipped_union(events, ~(events.is_memcpy | events.is_communication), begin, end)
     with_communication = _clipped_union(events, ~events.is_memcpy, begin, end)
