@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 from pathlib import Path
 
@@ -97,3 +98,49 @@ def test_nothing_of_a_capture_is_written_over(
     report = capture / "report.json"
     for _ in range(2):  # what is not read may be replaced
         assert main(["report", str(capture), "-o", str(report)]) == 0
+
+
+def cut(tmp_path: Path) -> Path:
+    """Two thirds of a trace's text."""
+    text = gzip.decompress((TRACES / "seed_breaks.trace.json.gz").read_bytes())
+    path = tmp_path / "cut.json"
+    path.write_bytes(text[: len(text) * 2 // 3])
+    return path
+
+
+@pytest.mark.parametrize("window", [[], ["--window", "1000000..4000000"]])
+def test_an_export_of_a_cut_trace_is_a_cut_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], window: list[str]
+) -> None:
+    path, out = cut(tmp_path), tmp_path / "out.json"
+    assert main(["export", str(path), "-o", str(out), *window]) == 0
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "cut.json: the end of this trace is missing" in said
+    assert json.loads(out.read_text())["inputComplete"] is False
+    ours = [event for event in events(out) if event.get("cat") == "kinetoscope"]
+    assert [event["name"] for event in ours if "the end of the file is missing" in event["name"]]
+    again = load(out)
+    assert not again.info.complete
+    assert again.info.warnings[0].code == "truncated"
+    assert "exported from a trace whose end is missing" in again.info.warnings[0].message
+    # and so is an export of the export
+    third = tmp_path / "third.json"
+    assert main(["export", str(out), "-o", str(third)]) == 0
+    assert not load(third).info.complete
+
+
+def test_tables_of_a_cut_trace_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(cut(tmp_path)), "--to", "parquet", "-o", str(tmp_path / "tables")]) == 0
+    assert "the end of this trace is missing" in capsys.readouterr().err
+    for name in ("slices", "flows", "tracks"):
+        about = pl.read_parquet_metadata(tmp_path / "tables" / f"{name}.parquet")
+        assert about["inputComplete"] == "false"
+
+
+def test_an_export_of_a_whole_trace_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = TRACES / "seed_breaks.trace.json.gz", tmp_path / "out.json"
+    assert main(["export", str(path), "-o", str(out)]) == 0
+    assert capsys.readouterr().err == ""
+    assert "inputComplete" not in json.loads(out.read_text())
+    assert load(out).info.complete

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,3 +80,18 @@ def test_the_window_of_the_timeline_is_saved(timeline: Callable[..., TimelinePag
     kept = trace.columns.is_cpu & ~ours
     assert int(kept.sum()) == int(began.sum()) > 0
     page.keyboard.press("Escape")
+
+
+def test_a_cut_trace_is_handed_over_as_one(open_page: Open, tmp_path: Path) -> None:
+    text = gzip.decompress((TRACES / "seed_breaks.trace.json.gz").read_bytes())
+    path = tmp_path / "cut.json"
+    path.write_bytes(text[: len(text) * 2 // 3])
+    page = open_page(path)
+    page.wait_for_selector(".overview h1")
+    page.click("text=Open in Perfetto")
+    assert "Partial: the end of this trace's file is missing" in page.inner_text("dialog[open]")
+    with page.expect_download() as download:
+        page.click("dialog[open] >> text=Save as a file")
+    saved = tmp_path / "saved.json.gz"
+    download.value.save_as(saved)
+    assert not load(saved).info.complete

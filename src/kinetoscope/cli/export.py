@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kinetoscope.cli import output, progress
+from kinetoscope.cli.errors import say
 from kinetoscope.cli.options import NoStore, OfAnnotation, OfLog, OfSteps, OfWindow, OneInput
 from kinetoscope.errors import UsageError
 
@@ -61,6 +62,8 @@ def export(
     (item,) = inputs
     with progress.bar() as advance:
         trace = load_source(item.source, progress=advance, use_store=not no_store)
+    if not trace.info.complete:
+        say(f"{item.source.label}: the end of this trace is missing; the export is partial too, and says so")
     if to == "parquet":
         _write_parquet(_part_of(trace, asked), out)
         return 0
@@ -97,10 +100,16 @@ def _part_of(trace: Trace, asked: WindowSpec | None) -> Trace:
 
 
 def _write_parquet(trace: Trace, out: str) -> None:
+    from kinetoscope import __version__
+    from kinetoscope.ingest.describe import INPUT_COMPLETE
+
     where = Path(out)
+    about = {"exportedBy": f"kinetoscope {__version__}"}
+    if not trace.info.complete:
+        about[INPUT_COMPLETE] = "false"
     try:
         where.mkdir(parents=True, exist_ok=True)
         for name, frame in (("slices", trace.slices), ("flows", trace.flows), ("tracks", trace.tracks)):
-            frame.write_parquet(where / f"{name}.parquet")
+            frame.write_parquet(where / f"{name}.parquet", metadata=about)
     except OSError as error:
         raise UsageError(f"cannot write {out}: {error.strerror or error}") from None

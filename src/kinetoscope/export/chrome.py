@@ -24,6 +24,7 @@ from kinetoscope.export.pairs import stretches_inside
 from kinetoscope.export.part import Part
 from kinetoscope.export.tracks import Event, tracks
 from kinetoscope.findings import Facts
+from kinetoscope.ingest.describe import INPUT_COMPLETE
 from kinetoscope.ingest.reader import ExtentArgs
 from kinetoscope.schema import Report
 
@@ -76,6 +77,8 @@ def _head(facts: Facts) -> bytes:
         # it was in the file's name, which an export has not
         header["distributedInfo"] = {"rank": info.rank}
     header["exportedBy"] = f"kinetoscope {__version__}"
+    if not info.complete:
+        header[INPUT_COMPLETE] = False
     return json.dumps(header)[:-1].encode() + b',\n"traceEvents": ['
 
 

@@ -18,7 +18,7 @@ from kinetoscope.schema import Report
 
 #: the first number that is tried for the process of the tracks
 _PID = 1_802_071_653
-_STEPS, _BREAKS, _IDLE, _THREADS = 1, 2, 10, 1000
+_STEPS, _BREAKS, _CUT, _IDLE, _THREADS = 1, 2, 3, 10, 1000
 
 #: one entry of ``traceEvents``; ``ts`` and ``dur`` in ns
 Event = dict[str, Any]
@@ -28,13 +28,17 @@ def tracks(links: Links, report: Report, part: Part) -> Iterator[Event]:
     """The events of every track, those that name the tracks first; times from the trace's origin."""
     pid = _free_pid(links)
     yield _named(pid, 0, "process_name", "kinetoscope")
-    yield _meta(pid, 0, "process_labels", {"labels": "what was found in this trace"})
+    is_cut = not links.trace.info.complete
+    found = "what was found in this trace" + (", the end of which is missing" if is_cut else "")
+    yield _meta(pid, 0, "process_labels", {"labels": found})
     yield _meta(pid, 0, "process_sort_index", {"sort_index": -1})
     for event in _events(links, report, part):
         yield {"pid": pid, **event}
 
 
 def _events(links: Links, report: Report, part: Part) -> Iterator[Event]:
+    if not links.trace.info.complete:
+        yield from _end(part)
     yield from _steps(links, part)
     yield from _breaks(links, report, part)
     yield from _idle(links, part)
@@ -52,6 +56,13 @@ def _events(links: Links, report: Report, part: Part) -> Iterator[Event]:
     yield from _calls(
         links.compiles.phases, part, 2 * _THREADS, "Compile phases", lambda label: (label, {"phase": label})
     )
+
+
+def _end(part: Part) -> Iterator[Event]:
+    """A mark where a file that was cut ends, or the part of it."""
+    yield _thread(_CUT, "The input is partial")
+    name = "the end of the file is missing: what came later was not recorded here"
+    yield {"ph": "i", "s": "p", "cat": CATEGORY, "name": name, "tid": _CUT, "ts": part.end_ns}
 
 
 def _steps(links: Links, part: Part) -> Iterator[Event]:

@@ -35,6 +35,10 @@ _NO_EVENT = "phase-?"
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_ ]?(\d{1,7})(?!\d)", re.IGNORECASE)
 
 
+#: in the header of an export: false where the end of what it was made from is missing
+INPUT_COMPLETE = "inputComplete"
+
+
 def describe(path: str, reading: Reading, *, ends_early: str | None) -> Info:
     """The `Info` of a trace that was read.
 
@@ -45,8 +49,11 @@ def describe(path: str, reading: Reading, *, ends_early: str | None) -> Info:
     _refuse_others(header, body)
     notes = sorted((code, count) for code, count in reading.notes.items() if code != _NO_EVENT)
     warnings = [*body.warnings, *(_note(code, count) for code, count in notes)]
-    if not reading.complete:
+    is_of_cut = header.get(INPUT_COMPLETE) is False
+    if is_of_cut or not reading.complete:
         why = ends_early or "the end of the file is missing or damaged"
+        if reading.complete:
+            why = "this was exported from a trace whose end is missing"
         warnings.insert(
             0, TraceWarning("truncated", f"PARTIAL: {why}; the report covers what came before", 1)
         )
@@ -80,7 +87,7 @@ def describe(path: str, reading: Reading, *, ends_early: str | None) -> Info:
         path=path,
         events=body.events,
         complete_events=len(body.slices),
-        complete=reading.complete,
+        complete=reading.complete and not is_of_cut,
         device_kind=_device_kind(reading),
         devices=_devices(header),
         versions=_versions(header),
@@ -144,7 +151,9 @@ def _device_kind(reading: Reading) -> DeviceKind | None:
     if called or (has_device_work and (says_cuda or has_devices)):
         return "cuda"
     # what a cut file does not hold any more may well have been device work
-    cut = not reading.complete and (says_cuda or bool(properties))
+    cut = (not reading.complete or reading.header.get(INPUT_COMPLETE) is False) and (
+        says_cuda or bool(properties)
+    )
     return "cpu" if bool((category == Category.CPU_OP).any()) and not has_device_work and not cut else None
 
 

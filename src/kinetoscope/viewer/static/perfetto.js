@@ -32,6 +32,13 @@ export function perfettoDialog(trace) {
       null,
       "By its own word that page works in your browser and uploads nothing, but it is not part of kinetoscope. Nothing leaves this machine before you press Open.",
     ),
+    trace.summary.complete
+      ? null
+      : h(
+          "p",
+          { class: "bad" },
+          "Partial: the end of this trace's file is missing. What is handed over says so too, in its header and at its end.",
+        ),
     said,
     h("div", { class: "tools" }, open, save, h("button", { onclick: () => dialog.close() }, "Cancel")),
   );
