@@ -9,6 +9,7 @@ import pytest
 from kinetoscope.capturing import whole
 from kinetoscope.capturing.compilations import CompilationsByStep
 from kinetoscope.capturing.counting import StepCount
+from kinetoscope.capturing.hooks import StepHooks
 from kinetoscope.capturing.pulse import Pulse
 from kinetoscope.capturing.whole import Watchdog
 
@@ -111,3 +112,17 @@ def test_compilations_belong_to_the_step_that_is_open() -> None:
     assert [seen.quiet_steps(step) for step in (4, 5, 6)] == [0, 1, 2]
     seen.restart()
     assert (seen.per_step(2), seen.quiet_steps(0), seen.quiet_steps(2)) == ([0, 0], 0, 2)
+
+
+def test_a_mark_ends_before_anything_else_is_done_where_the_next_step_begins() -> None:
+    done: list[str] = []
+    hooks = StepHooks(lambda kind, key, subject: done.append(f"{kind} {key}"), done.append, lambda: True)
+    hooks.only_key = 7
+    hooks.pulse.closing = lambda: done.append("mark ended")
+    for key in (7, 8):
+        leave = hooks._entering(key)()
+        hooks._entering(7)()()  # called from within: no step of its own
+        leave()
+    hooks.pulse.closing = None
+    hooks._entering(7)()
+    assert done == ["mark ended", "compiled 7", "compiled 7"]

@@ -262,19 +262,31 @@ def test_costs_are_measured() -> None:
     assert torch.equal(state, torch.random.get_rng_state())
 
 
-def test_the_slow_first_mark_of_a_process_is_not_in_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("short_way", [True, False])
+def test_the_slow_first_mark_of_a_process_is_not_in_the_window(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, short_way: bool
+) -> None:
     """The first mark of a process takes milliseconds, which are whole steps: it is made before recording."""
     made: list[tuple[str, bool]] = []
-    original = torch.profiler.record_function
+    where: Any = torch.autograd if short_way else torch.profiler
+    name = "_record_function_with_args_enter" if short_way else "record_function"
+    original = getattr(where, name)
 
     def noting(name: str) -> Any:
         made.append((name, profiler_is_running()))
         return original(name)
 
-    monkeypatch.setattr(torch.profiler, "record_function", noting)
+    monkeypatch.setattr(where, name, noting)
+    if not short_way:
+        monkeypatch.delattr(torch.autograd, "_record_function_with_args_enter")
     session = ProfileSession()
     session.prepare()
     session.start()
     session.mark_step(1)
+    session.mark_step(2)
     session.stop()
-    assert made == [("ProfilerStep", False), ("ProfilerStep#1", True)]
+    assert made == [("ProfilerStep", False), ("ProfilerStep#1", True), ("ProfilerStep#2", True)]
+    session.save(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    marks = [(e["name"], e["cat"]) for e in events if str(e.get("name")).startswith("ProfilerStep")]
+    assert marks == [("ProfilerStep#1", "user_annotation"), ("ProfilerStep#2", "user_annotation")]

@@ -167,6 +167,8 @@ class StepHooks:
             if get_ident() != pulse.thread and not self.is_program_thread():
                 return _nothing
             if pulse.depth == 0:
+                if pulse.closing is not None and key == self.only_key:
+                    pulse.closing()
                 if self._modules is not None:
                     self._stop_modules()
                 if pulse.left:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 __all__ = ["Pulse"]
@@ -24,7 +25,7 @@ class Pulse:
     ``optimizer``, or at that one's next step if nothing was called between the two.
     """
 
-    __slots__ = ("depth", "due", "key", "left", "optimizer", "others", "thread", "times_ns")
+    __slots__ = ("closing", "depth", "due", "key", "left", "optimizer", "others", "thread", "times_ns")
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
@@ -35,6 +36,8 @@ class Pulse:
         """Steps that may still begin without the listener; at 0 it hears of every event."""
         self.due = False
         """The next call, whatever is called, begins a step."""
+        self.closing: Callable[[], None] | None = None
+        """While steps are marked: ends the mark, before anything else is done where the next step begins."""
         self.key = 0
         self.optimizer = 0
         self.others = 0

@@ -164,6 +164,8 @@ class Window:
         if self._busy or self.phase in ("done", "waiting"):
             return
         began = self.steps.event(kind, key)
+        if began and self._session is not None:
+            self._session.end_step()  # at once, so that what is done here stands between two steps
         if self.phase == "warmup" and self.steps.number < STEPS_LOOKED_AT:
             self._warmup.look(sys._getframe(1), self.steps.number, began=began)
         if self._watchdog.past_deadline():
@@ -201,8 +203,6 @@ class Window:
             self._busy = False
 
     def _boundary(self) -> None:
-        if self._session is not None:
-            self._session.end_step()  # first, so that what is done here stands between two steps
         if self.steps.begin(time.perf_counter_ns()):
             self._warmup.restart()
         if self.phase == "warmup":
@@ -299,6 +299,7 @@ class Window:
         synchronize()
         self._session.start()
         self.steps.timer.begin()
+        self.steps.pulse.closing = self._session.end_step
         self._session.mark_step(self.steps.number)
 
     def _window_boundary(self) -> None:
@@ -318,6 +319,7 @@ class Window:
         self._watchdog.disarm()
         cold = self.phase == "cold"
         self.phase = "closing"
+        self.steps.pulse.closing = None
         session.end_step()
         synchronize()
         self.times["profiled"] = self.steps.timer.end(whole=why == "complete")
