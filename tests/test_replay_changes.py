@@ -352,6 +352,24 @@ def test_a_low_clock_of_a_device_that_rests_is_not_held_down_by_the_program(tmp_
     assert short[0].high_ns == short[1].high_ns
 
 
+def test_a_cpu_whose_speed_changed_makes_the_range_wider(tmp_path: Path) -> None:
+    model = model_of(tmp_path, steps(400, compiled_step))
+    even, uneven = (
+        predict(Before.of(model, Unprofiled(400_000, "x", unevenness=by)), [predictions.CUDA_GRAPHS])
+        for by in (1.1, 1.5)
+    )
+    assert uneven.predicted_ns == even.predicted_ns
+    assert (uneven.low_ns, uneven.high_ns) == (
+        pytest.approx(even.low_ns / 1.5, abs=1),
+        pytest.approx(even.high_ns * 1.5, abs=1),
+    )
+    # whether it pays is decided within one process
+    assert (uneven.paired_low_ns, uneven.paired_high_ns) == (even.paired_low_ns, even.paired_high_ns)
+    said = [text for text in uneven.assumptions if "1.5 times as long" in text]
+    assert len(said) == 1
+    assert len(uneven.assumptions) == len(even.assumptions) + 1
+
+
 def test_unsure_where_the_range_reaches_the_step_before(tmp_path: Path) -> None:
     # of 400 us 180 go, which no spread makes doubtful; of 7 % nobody can be sure
     before = Before.of(model_of(tmp_path, steps(400, compiled_step)), Unprofiled(400_000, "x"))

@@ -123,3 +123,21 @@ def test_a_program_counts_the_devices_that_it_is_shown(
     )
     assert found is not None
     assert found.is_throttled is held_down
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "unevenness"),
+    [
+        (30.0, 30.0, 1.0),
+        (30, 60, 2.0),
+        (60.0, 30.0, 2.0),
+        (None, 30.0, 1.0),
+        (0, 30.0, 1.0),
+        ("30", 30.0, 1.0),
+    ],
+)
+def test_how_evenly_the_cpu_ran(before: Any, after: Any, unevenness: float) -> None:
+    spins = {"calibration": {"before": {"spin_ns": before}, "after": {"spin_ns": after}}}
+    found = Unprofiled.of(manifest([100_000], **spins))
+    assert found is not None
+    assert found.unevenness == unevenness

@@ -25,6 +25,9 @@ def small_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
     """What is kept of a manifest."""
     kept = {name: manifest.get(name) for name in _KEPT}
     kept["cpu"] = {name: (manifest.get("cpu") or {}).get(name) for name in _KEPT_OF_CPU}
+    # which device of the machine the current one is
+    shown = (manifest.get("environment") or {}).get("CUDA_VISIBLE_DEVICES")
+    kept["environment"] = {} if shown is None else {"CUDA_VISIBLE_DEVICES": shown}
     return {**kept, "files": {"trace": "trace.json.gz"}}
 
 

@@ -27,17 +27,22 @@ class Unprofiled:
         step_ns: its usual time.
         source: where that is from, in words.
         is_throttled: whether the device's clock was below its highest then; None if unknown.
+        unevenness: how many times as long a fixed loop took on the CPU at one end of the measurement as at
+            the other; 1 if that is unknown.
     """
 
     step_ns: int
     source: str
     is_throttled: bool | None = None
+    unevenness: float = 1.0
 
     @classmethod
     def of(cls, manifest: Mapping[str, Any]) -> Unprofiled | None:
         """What the manifest of a capture says; None if it timed no steps without a profiler."""
         usual = _usual_ns(within(manifest, "steps", "before"))
-        return None if usual is None else cls(usual, _BEFORE_PROFILER, _is_throttled(manifest))
+        if usual is None:
+            return None
+        return cls(usual, _BEFORE_PROFILER, _is_throttled(manifest), _unevenness(manifest))
 
 
 def within(value: Any, *names: str) -> Any:
@@ -65,6 +70,13 @@ def _usual_ns(block: Any) -> int | None:
     size = len(each) // blocks
     means = [sum(each[at : at + size]) / size for at in range(0, blocks * size, size)]
     return round(statistics.median(means) + lag / len(each))
+
+
+def _unevenness(manifest: Mapping[str, Any]) -> float:
+    spins = [within(manifest, "calibration", when, "spin_ns") for when in ("before", "after")]
+    if not all(type(spin) in (int, float) and 0 < spin < _TOO_LONG_NS for spin in spins):
+        return 1.0
+    return float(max(spins) / min(spins))
 
 
 def _is_throttled(manifest: Mapping[str, Any]) -> bool | None:

@@ -30,6 +30,8 @@ NO_GAIN = 0.97
 # from one time to another in the same process, before and after a change.
 _HOST_SPREAD, _DEVICE_SPREAD = 0.2, 0.03
 _PAIRED_HOST_SPREAD = 0.12
+# The same loop, timed twice, varies by this much on a machine that is left alone.
+_EVEN = 1.15
 _DEVICE_BOUND = 0.93
 #: a replay this far from what was measured explains the step, but for noise
 _OFF = 0.05
@@ -182,14 +184,15 @@ def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
     hot = _HOT if less_rest > (1 - NO_GAIN) * before.step_ns and _may_grow_hot(before) else 0.0
     if not best_model.differs_from(before.best.model):  # there was nothing to change
         range_ns, spread, paired, hot = [predicted], 0.0, 0.0, 0.0
+    uneven = 1.0 if device_bound or not spread else _unevenness(before)
     known = before.unprofiled_ns is not None
     return Prediction(
         change=tuple(change.text for change in wanted),
         measured_ns=before.unprofiled_ns if before.unprofiled_ns is not None else before.profiled_ns,
         replayed_ns=before.step_ns,
         predicted_ns=predicted,
-        low_ns=max(0, round(min(range_ns) * (1 - spread))),
-        high_ns=round(max(range_ns) * (1 + spread + hot)),
+        low_ns=max(0, round(min(range_ns) * (1 - spread) / uneven)),
+        high_ns=round(max(range_ns) * (1 + spread + hot) * uneven),
         paired_low_ns=max(0, round(min(range_ns) * (1 - paired))),
         paired_high_ns=round(max(range_ns) * (1 + paired + hot)),
         profiled_ns=before.profiled_ns,
@@ -202,6 +205,7 @@ def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
             dict.fromkeys(
                 [
                     *_off(before),
+                    *_uneven(before),
                     *(text for change in wanted for text in change.assumptions),
                     *(_KNOWN if known else _UNKNOWN),
                     *_ALWAYS,
@@ -227,6 +231,22 @@ def _off(before: Before) -> list[str]:
     return [
         f"the replay of the unchanged step gives {duration(replayed)}, not the measured {duration(measured)}:"
         " something that is not in the trace takes or hides the difference, so go by the ratio, and with care"
+    ]
+
+
+def _unevenness(before: Before) -> float:
+    """By what the speed of the CPU changed over the capture, where that is too much; else 1."""
+    found = 1.0 if before.unprofiled is None else before.unprofiled.unevenness
+    return found if found > _EVEN else 1.0
+
+
+def _uneven(before: Before) -> list[str]:
+    found = _unevenness(before)
+    if found == 1.0:
+        return []
+    return [
+        f"a fixed loop took the CPU {found:.1f} times as long at one end of the capture as at the other"
+        " (others use this machine, or its clock changes): capture again when it is quiet"
     ]
 
 
