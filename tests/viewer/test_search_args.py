@@ -125,7 +125,7 @@ def test_the_page_says_where_it_looked(timeline: Timeline) -> None:
     said = ".search [role=status]"
     page.press("/")
     page.page.keyboard.type("stream=7")
-    until(page.page, f"/^\\d+, .*s$/.test(document.querySelector('{said}').textContent)")
+    until(page.page, f"/^\\d+ hits, .*s$/.test(document.querySelector('{said}').textContent)")
     title = page.page.get_attribute(said, "title")
     entries = events_of(TRACES / "seed_breaks.trace.json.gz")
     kernels = sum(each.get("args", {}).get("stream") == 7 for each in entries)

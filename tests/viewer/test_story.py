@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
 
+from kinetoscope import render
+from kinetoscope.analyses.idle_causes_names import CAUSES
+from kinetoscope.ingest.capture_directory import LogShelf, find_inputs
 from kinetoscope.render import headline
-from kinetoscope.viewer import story
+from kinetoscope.viewer import causes, story
 from kinetoscope.viewer.session import Session
-from viewer.sessions import CAPTURES, Open, event, written
+from viewer.sessions import CAPTURES, TRACES, Open, event, written
 
 
 @pytest.mark.parametrize("name", CAPTURES)
@@ -92,3 +96,28 @@ def test_sentence_bar_and_report_tell_one_device_time(tmp_path: Path) -> None:
     device, *_ = story.bars(session.timeline, session.analysis)["bars"]
     assert sum(part["ns"] for part in device["parts"] if part["key"] != "idle") == 12_000
     assert headline.step_busy_ns(session.analysis.report) == 12_000
+
+
+def test_every_cause_of_idle_time_is_explained() -> None:
+    """In the words of the page of the documentation, as far as a line holds them."""
+    page = (Path(__file__).parents[2] / "docs" / "idle.md").read_text(encoding="utf-8")
+    table = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")]
+    assert list(causes.ABOUT) == table[1:]
+    assert set(causes.ABOUT) == set(CAUSES)
+    for cause in CAUSES:
+        assert causes.sentence(cause).endswith(".")
+
+
+def test_a_cut_step_is_none_of_those_that_are_spoken_of(tmp_path: Path) -> None:
+    text = gzip.decompress((TRACES / "seed_breaks.trace.json.gz").read_bytes())
+    path = tmp_path / "cut.json"
+    path.write_bytes(text[: len(text) * 2 // 3])
+    session = Session(find_inputs([str(path)])[0], LogShelf())
+    session.run()
+    report = session.analysis.report
+    assert [step.complete for step in report.steps.list] == [True, True, False]
+    assert report.steps.median_ns == report.steps.list[1].dur_ns
+    assert story.overview(session.timeline, session.analysis)["of"].startswith("of step 1")
+    for bar in story.bars(session.timeline, session.analysis)["bars"]:
+        assert bar["total_ns"] == report.steps.median_ns
+    assert "first step and steps that were cut left out" in " ".join(render.text(report).split())

@@ -19,7 +19,7 @@ import numpy as np
 from kinetoscope.analyses.idle_causes import launching_lines
 from kinetoscope.analyses.idle_causes_names import WAITS, State
 from kinetoscope.analyses.origins import has_cpu_rows
-from kinetoscope.analyses.steps import device_busy_ns, steps, usual_steps
+from kinetoscope.analyses.steps import device_busy_ns, of_middle_step, steps, usual_steps
 from kinetoscope.link import Links
 from kinetoscope.link.intervals import union_by_group
 from kinetoscope.trace import Bool, Int64
@@ -98,7 +98,7 @@ def launch_bound(links: Links) -> LaunchBound | None:
     host = device = None
     if len(usual) and about.median_ns:
         host = int(np.median((found.end_ns - found.start_ns - wait)[usual]))
-        device = int(np.median(device_busy_ns(links)[usual]))
+        device = int(of_middle_step(links, device_busy_ns(links)))
     verdict, margin = _verdict(about.median_ns, host, device)
     return LaunchBound(
         verdict=verdict,

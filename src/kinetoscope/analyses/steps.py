@@ -61,6 +61,18 @@ def usual_steps(found: FoundSteps) -> Int64:
     return whole[whole > 0] if len(found) > 2 else whole
 
 
+def of_middle_step(links: Links, values: Int64) -> float:
+    """Of one value a step: that of the usual step of median length, or the mean of the two in the middle.
+
+    A median of the values would be of another step, such as one that waited for another rank. There has to
+    be a step.
+    """
+    found = links.steps
+    usual = usual_steps(found)
+    order = usual[np.argsort((found.end_ns - found.start_ns)[usual], kind="stable")]
+    return float(np.mean(values[order[(len(order) - 1) // 2 : len(order) // 2 + 1]]))
+
+
 def device_periods_ns(links: Links) -> Int64:
     """From the first device event of a usual step to the first of the next, where both have any."""
     found = links.steps

@@ -79,9 +79,10 @@ def window(report: Report) -> str | None:
 
 
 def counted_steps(report: Report) -> list[Step]:
-    """The steps that means and medians are made of: all but the first where there are more than two."""
+    """The steps that means and medians are made of: whole ones, without the first of more than two."""
     steps = report.steps.list
-    return steps[1:] if len(steps) > 2 else steps
+    whole = [step for step in steps if step.complete] or steps
+    return [step for step in whole if step is not steps[0]] if len(steps) > 2 else whole
 
 
 def step_busy_ns(report: Report) -> int | None:

@@ -167,15 +167,22 @@ def _speed(kernel: TopKernel) -> str | None:
     return None if kernel.gb_per_s is None else units.rate(kernel.gb_per_s, "GB/s")
 
 
+def _left_out(report: Report) -> str:
+    """Which steps are not in the median and the mean."""
+    left = [step for step in report.steps.list if step not in counted_steps(report)]
+    which = ["first step"] if any(step.complete for step in left) else []
+    which += ["steps that were cut"] if any(not step.complete for step in left) else []
+    return f", {' and '.join(which)} left out" if which else ""
+
+
 def _steps(report: Report) -> Section | None:
     steps = report.steps
     if not steps.list:
         return None
     found = f"found by {words.STEP_SOURCES[steps.source]}" if steps.source else "source unknown"
-    left_out = ", first step left out" if len(counted_steps(report)) < len(steps.list) else ""
     summary = (
         f"{units.counted(steps.count, 'step')}, {found}: median {units.duration(steps.median_ns)}, "
-        f"mean {units.duration(steps.mean_ns)}{left_out}"
+        f"mean {units.duration(steps.mean_ns)}{_left_out(report)}"
     )
     shown = steps.list[:_STEPS]
     busy = [

@@ -11,7 +11,7 @@ import numpy as np
 from kinetoscope.errors import UsageError
 from kinetoscope.reporting import summary
 from kinetoscope.trace import Int64, Trace, UInt8
-from kinetoscope.viewer import area, details, flows, meaning, overlays, story, tracks
+from kinetoscope.viewer import area, causes, details, flows, meaning, overlays, story, tracks
 from kinetoscope.viewer.analysis import Analysis
 from kinetoscope.viewer.encode import Drawn, label, viewport
 from kinetoscope.viewer.lanes import Lanes
@@ -179,11 +179,15 @@ def at(session: Session, given: Parameters) -> dict[str, Any]:
     gap = int(idle.lanes.row[position])
     start = int(idle.lanes.start_ns[position])
     next_row, because = int(idle.next_row[gap]), int(idle.because[gap])
+    cause = idle.causes[int(idle.cause[gap])]
+    did, helps = causes.ABOUT[cause]
     return {
         "row": None,
         "gap": {
             "lane": lane,
-            "cause": idle.causes[int(idle.cause[gap])],
+            "cause": cause,
+            "did": did,
+            "helps": helps,
             "device": idle.devices[lane - own],
             "start_ns": start,
             "dur_ns": int(idle.lanes.end_ns[position]) - start,

@@ -12,7 +12,7 @@ from kinetoscope.link.intervals import merged, union_ns
 from kinetoscope.render import headline, units, words
 from kinetoscope.schema import Report
 from kinetoscope.trace import Category, Int64
-from kinetoscope.viewer import tracks
+from kinetoscope.viewer import causes, tracks
 from kinetoscope.viewer.area import statistics
 from kinetoscope.viewer.meaning import MEANINGS, NUMBER
 from kinetoscope.viewer.timeline import Timeline
@@ -172,7 +172,10 @@ def _idle_parts(analysis: Analysis, device: int, begin: int, end: int, idle: int
     sums = np.bincount(gaps.cause[first:last], weights=length, minlength=len(gaps.causes)).astype(np.int64)
     order = np.argsort(-sums, kind="stable")[:_CAUSES]
     parts = [
-        _part("idle", NUMBER["idle"], _idle_label(gaps.causes[number]), int(sums[number]))
+        {
+            **_part("idle", NUMBER["idle"], _idle_label(gaps.causes[number]), int(sums[number])),
+            "about": causes.sentence(gaps.causes[number]),
+        }
         for number in order.tolist()
         if sums[number] > 0
     ]

@@ -112,8 +112,9 @@ function top(/** @type {any} */ status) {
 /** @param {App} now */
 async function facts(now) {
   const summary = now.trace.summary;
-  const device =
-    summary.devices.find((/** @type {any} */ each) => each.name)?.name ?? summary.device_kind ?? "no device";
+  const named = summary.devices.find((/** @type {any} */ each) => each.name)?.name;
+  // a machine's GPU stands in the file also where nothing ran on it
+  const device = summary.device_kind === "cpu" ? "CPU" : (named ?? summary.device_kind ?? "no device");
   const list = h("dl", null);
   /**
    * @param {string} name
@@ -135,7 +136,11 @@ async function facts(now) {
     { yes: "good", partly: "warn", no: "bad", unknown: "quiet" }[
       /** @type {string} */ (report.compiled.verdict)
     ] ?? "";
-  add("Compiled", report.compiled.verdict, verdict);
+  const breaks = report.graph_breaks.count;
+  const pieces = breaks
+    ? `, ${report.graph_breaks.bound === "estimate" ? "about " : ""}${counted(breaks, "graph break")}`
+    : "";
+  add("Compiled", `${report.compiled.verdict}${pieces}`, pieces ? "warn" : verdict);
   add("Step", report.steps.median_ns === null ? "none found" : duration(report.steps.median_ns));
   const window = report.trace.window;
   if (window) {

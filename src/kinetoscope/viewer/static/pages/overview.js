@@ -24,6 +24,7 @@ export async function overviewPage(app, place) {
   );
   const [report, story] = await Promise.all([app.report(), app.analysed().then(() => get("overview"))]);
   const bars = h("div", { class: "bars", "aria-busy": "true" });
+  const others = h("section", { class: "cpu", "aria-labelledby": "cpu", hidden: true });
   fill(
     place,
     h(
@@ -38,18 +39,24 @@ export async function overviewPage(app, place) {
         bars,
       ),
       findings(report),
+      others,
       compiled(report),
     ),
   );
   // The sentence does not wait for them; everything else on the page is there.
   get("bars").then(
     (found) => {
+      const shown = found.bars.map((/** @type {any} */ each) => bar(each, app.trace.meanings));
+      // what to do about it comes before what the threads did, which few need
+      const first = found.bars[0]?.kind === "device" ? 1 : shown.length;
       fill(
         bars,
-        found.bars.length
-          ? found.bars.map((/** @type {any} */ each) => bar(each, app.trace.meanings))
-          : h("p", { class: "quiet" }, "Nothing with a duration was recorded."),
+        shown.length ? shown.slice(0, first) : h("p", { class: "quiet" }, "Nothing with a duration was recorded."),
       );
+      if (shown.length > first) {
+        fill(others, h("h2", { id: "cpu" }, "What the CPU does meanwhile"), shown.slice(first));
+        others.hidden = false;
+      }
       bars.removeAttribute("aria-busy");
     },
     (error) => fill(bars, failure(error)),
@@ -63,9 +70,15 @@ export async function overviewPage(app, place) {
  */
 const kept = (text) => text.replace(/(\d) (ns|us|ms|s|%)(?!\w)/g, "$1\u00a0$2");
 
+/** @param {string} text */
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
 /** @param {any} report */
 function warnings(report) {
-  const said = report.trace.warnings ?? [];
+  const all = report.trace.warnings ?? [];
+  // told first, with its reason
+  const cut = all.find((/** @type {any} */ each) => each.code === "truncated");
+  const said = all.filter((/** @type {any} */ each) => each !== cut);
   if (report.trace.complete && !said.length) return null;
   return h(
     "aside",
@@ -75,7 +88,7 @@ function warnings(report) {
       : h(
           "p",
           { class: "bad" },
-          "Partial: the end of the file is missing. Every number here is of the part that could be read.",
+          cut?.message ?? "PARTIAL: the end of the file is missing; the report covers what came before",
         ),
     said.map((/** @type {any} */ each) =>
       h("p", null, each.count > 1 ? `${each.message} (${count(each.count)} times)` : each.message),
@@ -100,7 +113,7 @@ function bar(data, meanings) {
       h("div", {
         class: `m-${meanings[part.meaning].key}`,
         style: { flexGrow: String(part.share), flexBasis: "0" },
-        title: `${part.label}: ${duration(part.ns)}, ${share(part.share)}`,
+        title: `${part.label}: ${duration(part.ns)}, ${share(part.share)}${part.about ? `. ${capital(part.about)}` : ""}`,
       }),
     ),
   );
@@ -115,7 +128,7 @@ function bar(data, meanings) {
       parts.map((/** @type {any} */ part) =>
         h(
           "li",
-          null,
+          part.about ? { title: capital(part.about) } : null,
           h("span", { class: `swatch m-${meanings[part.meaning].key}` }),
           h("span", { class: "what" }, part.label),
           h("span", { class: "num" }, duration(part.ns)),

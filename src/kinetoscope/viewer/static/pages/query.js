@@ -153,11 +153,12 @@ export async function queryPage(app, place, values) {
         runButton,
         h("span", { class: "quiet" }, h("kbd", null, "Ctrl"), " ", h("kbd", null, "Enter")),
         csvButton,
+        h("span", { class: "quiet" }, "Examples:"),
         EXAMPLES.map(([title, sql]) =>
           h(
             "button",
             {
-              class: "plain",
+              class: "link",
               onclick: () => {
                 editor.value = sql;
                 void run();

@@ -25,8 +25,9 @@ const KEYS = [
 export function help(meanings) {
   const dialog = h(
     "dialog",
-    { "aria-labelledby": "help-title" },
-    h("h2", { id: "help-title" }, "Keys"),
+    { "aria-labelledby": "help-title", class: "help" },
+    // has the focus, or the page would begin at its only button, which is at the end
+    h("h2", { id: "help-title", tabIndex: -1, autofocus: true }, "Keys"),
     h(
       "table",
       { class: "keys" },

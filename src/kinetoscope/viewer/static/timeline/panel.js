@@ -244,6 +244,8 @@ export function panel(meanings, does) {
         list([
           ["Duration", h("span", { class: "mono", title: exact(data.dur_ns) }, duration(data.dur_ns))],
           ["Start", h("span", { class: "mono", title: exact(data.start_ns) }, duration(data.start_ns))],
+          ["Meaning", data.did],
+          ["What helps", data.helps || "unknown"],
           ["Because of", data.because ? jump(data.because) : "nothing that was recorded"],
           ["Ends with", jump(data.next)],
         ]),

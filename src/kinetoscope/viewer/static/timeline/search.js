@@ -2,7 +2,7 @@
 // once; arguments are in the file, which is read when the text has stood for a moment.
 
 import { h, settled } from "../dom.js";
-import { count, duration, share } from "../format.js";
+import { count, counted, duration, share } from "../format.js";
 import { get } from "../net.js";
 
 const FIELD = /^\s*(origin|kind|op|region|category|source)\s*:(?!:)/i;
@@ -147,7 +147,7 @@ export function search(view, does) {
     const isCut = deep && found.events < found.events_of;
     const waits = found.has_more ? ", looking into arguments" : "";
     const cut = isCut ? `, arguments of ${share(found.events / found.events_of)} searched` : "";
-    said.textContent = `${hits ? `${count(hits)}, ${duration(found.total_ns)}` : "no hit"}${waits}${cut}`;
+    said.textContent = `${hits ? `${counted(hits, "hit")}, ${duration(found.total_ns)}` : "no hit"}${waits}${cut}`;
     said.title = [
       ...Object.entries(found.places)
         .filter(([place]) => place in PLACES)
