@@ -72,11 +72,28 @@ def _because_of_breaks(model: Model) -> Bool:
     gone: Bool = model.host.cause == Cause.BREAK
     backwards = model.links.once(_backwards_behind_breaks)
     if len(backwards):
-        rows = np.maximum(model.host.row, 0)
-        owner = model.links.regions.backwards.at_rows(rows)
+        owner = _backward_of(model.links, np.maximum(model.host.row, 0))
         is_wrapper = (model.host.cause == Cause.WRAPPER) & (model.host.row >= 0)
         gone |= is_wrapper & np.isin(owner, backwards)
     return gone
+
+
+def _backward_of(links: Links, rows: Int64) -> Int64:
+    """Index of the backward that each slice is part of, or that is the first in it; -1 if there is none.
+
+    The engine's ``evaluate_function`` lies around a backward, and tells of the way to its graph.
+    """
+    c, backwards = links.trace.columns, links.regions.backwards
+    owner = backwards.at_rows(rows)
+    for track in np.unique(backwards.track):
+        mine = np.flatnonzero(backwards.track == track)  # in order of time
+        open_ = np.flatnonzero((owner < 0) & (c.track[rows] == track))
+        next_ = np.searchsorted(backwards.start_ns[mine], c.start_ns[rows[open_]])
+        inside = next_ < len(mine)
+        found = mine[np.minimum(next_, len(mine) - 1)]
+        inside &= backwards.start_ns[found] < c.end_ns[rows[open_]]
+        owner[open_[inside]] = found[inside]
+    return owner
 
 
 def _backwards_behind_breaks(links: Links) -> Int64:
