@@ -24,7 +24,7 @@ def forward(at: float, correlation: int, sequence: int) -> list[Event]:
 
 
 def backward(at: float, correlation: int, sequence: int) -> list[Event]:
-    """120 us of the engine: after 10, a backward of 105; in it after 30 a graph of 60, which launches after 20."""
+    """120 us of the engine: after 10, a backward of 105; in it after 30 a graph of 60 that launches at 20."""
     return [
         op(ENGINE, at, 120),
         op("CompiledFunctionBackward", at + 10, 105, sequence_number=sequence),
@@ -35,8 +35,8 @@ def backward(at: float, correlation: int, sequence: int) -> list[Event]:
 
 
 def step(at: float, first: int) -> list[Event]:
-    """700 us: 0/0 from 40 to 370 with a graph from 50 to 150; 1/0 from 200 to 350 with one from 240 to 340; the
-    backward of 1/0 at 400, that of 0/0 at 540."""
+    """700 us: 0/0 from 40 to 370 with a graph from 50 to 150; 1/0 from 200 to 350 with one from 240 to 340;
+    the backward of 1/0 at 400, that of 0/0 at 540."""
     return [
         region("0/0", at + 40, 330),
         *forward(at + 45, first + 1, 20 * first + 1),
@@ -50,8 +50,8 @@ def step(at: float, first: int) -> list[Event]:
 
 def test_a_backward_of_a_piece_goes_with_its_piece(tmp_path: Path) -> None:
     model = model_of(tmp_path, 700, step)
-    # Forward: from the first function's end at 155 to the region's at 370, less the second graph, of which what
-    # is behind its launch, from 305 to 340, goes too.
+    # Forward: from the first function's end at 155 to the region's at 370, less the second graph, of which
+    # what is behind its launch, from 305 to 340, goes too.
     of_forward = 215 - 100 + 35
     # Backward of 1/0: the engine's 40 us up to its graph, 20 from the graph's end at 500 to its own at 520,
     # and 30 from the launch's end at 470 to the graph's at 500. That of 0/0 would be there without the break.
