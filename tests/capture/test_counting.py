@@ -123,6 +123,20 @@ def test_a_mark_ends_before_anything_else_is_done_where_the_next_step_begins() -
         leave = hooks._entering(key)()
         hooks._entering(7)()()  # called from within: no step of its own
         leave()
+    # after an optimizer's step it is the next call, whatever is called
+    hooks.only_key, hooks.pulse.due = None, True
+    hooks._entering(9)()()
+    hooks.pulse.due = False
+    hooks._entering(9)()()
     hooks.pulse.closing = None
     hooks._entering(7)()
-    assert done == ["mark ended", "compiled 7", "compiled 7"]
+    assert done == ["mark ended", "compiled 7", "mark ended", "compiled 9", "compiled 9", "compiled 7"]
+
+
+def test_a_step_is_due_after_the_optimizers() -> None:
+    count = StepCount()
+    due = []
+    for kind, key in (("compiled", 1), ("optimizer", 2), ("compiled", 1), ("compiled", 3), ("optimizer", 2)):
+        count.event(kind, key)
+        due.append(count.pulse.due)
+    assert due == [False, True, False, False, True]

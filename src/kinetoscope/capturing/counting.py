@@ -48,7 +48,9 @@ class StepCount:
     def event(self, kind: EventKind, key: int) -> bool:
         """Whether this event begins a step."""
         self.catch_up()
-        return self._clock.event(kind, key)
+        began = self._clock.event(kind, key)
+        self.pulse.due = self._clock.is_due
+        return began
 
     def begin(self, now_ns: int) -> bool:
         """A step begins at ``now_ns``; whether it is the first, because steps mean something else now."""

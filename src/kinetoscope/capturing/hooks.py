@@ -167,7 +167,7 @@ class StepHooks:
             if get_ident() != pulse.thread and not self.is_program_thread():
                 return _nothing
             if pulse.depth == 0:
-                if pulse.closing is not None and key == self.only_key:
+                if pulse.closing is not None and (pulse.due or key == self.only_key):
                     pulse.closing()
                 if self._modules is not None:
                     self._stop_modules()

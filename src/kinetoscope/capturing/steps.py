@@ -108,6 +108,11 @@ class StepClock:
         once = self.unit == "compiled" and anchor.seen == 1 and set(anchor.others.values()) <= {1}
         return 1 + len(anchor.others) if once else 0
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the next call begins a step, whatever is called."""
+        return self.unit == "optimizer" and self._step_is_due
+
     def rule(self) -> tuple[int, int, bool]:
         """``key``, ``optimizer`` and ``due`` of `Pulse.count`: how steps are told if nothing changes."""
         if self.unit == "optimizer":
