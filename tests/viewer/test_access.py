@@ -119,10 +119,63 @@ def test_all_columns_of_the_kernels_fit(open_page: Open, name: str) -> None:
 def test_nothing_shifts_when_something_is_selected(open_page: Open) -> None:
     page = open_page("seed_breaks", "timeline")
     timeline = TimelinePage(page)
-    before = timeline.box
-    timeline.click(640)
+    # the details rise from below when something is selected first; then they keep their place
+    page.mouse.click(*timeline.point(640))
     page.wait_for_selector(".details .args dl")
-    assert timeline.box == before
+    page.wait_for_timeout(600)
+    places = "kinetoscope.rows.shown.map((row) => kinetoscope.rows.y(row, kinetoscope.scroll.scrollTop))"
+    before, rows = timeline.box, page.evaluate(places)
+    timeline.click(641)
+    page.wait_for_selector(".details .args dl")
+    assert (timeline.box, page.evaluate(places)) == (before, rows)
+
+
+def test_what_is_clicked_stays_where_it_is(open_page: Open) -> None:
+    page = open_page("seed_breaks", "timeline")
+    timeline = TimelinePage(page)
+    before = timeline.box
+    x, y = timeline.point(640)
+    assert y < before["y"] + 200
+    places = "kinetoscope.rows.shown.map((row) => kinetoscope.rows.y(row, kinetoscope.scroll.scrollTop))"
+    rows = page.evaluate(places)
+    page.mouse.click(x, y)
+    page.wait_for_selector(".details .args dl")
+    page.wait_for_timeout(600)
+    after = timeline.box
+    assert [after[side] for side in ("x", "y", "width")] == [before[side] for side in ("x", "y", "width")]
+    assert page.evaluate(places) == rows
+
+
+def test_what_the_details_would_cover_comes_into_view(open_page: Open) -> None:
+    page = open_page("seed_breaks", "timeline", height=720)
+    TimelinePage(page)
+    page.evaluate("kinetoscope.view.all()")
+    lowest = page.evaluate(
+        """() => {
+            const { rows, scroll } = kinetoscope;
+            const seen = rows.shown.filter((row) => row.kind === "lanes"
+                && rows.y(row, 0) + row.height < scroll.clientHeight);
+            return [seen.at(-1).id, rows.y(seen.at(-1), 0)];
+        }"""
+    )
+    page.evaluate(
+        """async (id) => {
+            const { rows, selection } = kinetoscope, row = rows.shown.find((each) => each.id === id);
+            const asked = `lane=${row.lanes[0]}&time=0&within=1e12`;
+            const found = await (await fetch(`api/at?${asked}`)).json();
+            await selection.select(found.row, false);
+        }""",
+        lowest[0],
+    )
+    until(
+        page,
+        """(id) => {
+            const { rows, scroll } = kinetoscope, row = rows.shown.find((each) => each.id === id);
+            const y = rows.y(row, scroll.scrollTop);
+            return scroll.scrollTop > 0 && y > rows.pinnedHeight && y + 18 < scroll.clientHeight;
+        }""",
+        lowest[0],
+    )
 
 
 def test_controls_have_names_and_focus_is_seen(open_page: Open) -> None:

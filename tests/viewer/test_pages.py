@@ -353,7 +353,7 @@ def test_a_cut_file_is_called_partial(open_page: Open, tmp_path: Path) -> None:
     path.write_text('{"traceEvents": [' + ",".join(event % n for n in range(0, 100, 10)) + ',{"ph":"X","ca')
     page = open_page(path)
     page.wait_for_selector(".overview .note")
-    assert "Partial" in page.inner_text(".note")
+    assert "PARTIAL" in page.inner_text(".note")
 
 
 def test_several_ranks_are_chosen_from(open_page: Open, tmp_path: Path) -> None:

@@ -198,13 +198,13 @@ def test_a_search_by_field_from_the_address_and_the_keyboard(
     timeline: Timeline, links: Callable[[str], Links]
 ) -> None:
     page = timeline("seed_breaks", "timeline?q=region:3/0")
-    until(page.page, "/^\\d+,/.test(document.querySelector('.search .hits').textContent)")
+    until(page.page, "/^\\d+ hits,/.test(document.querySelector('.search .hits').textContent)")
     page.page.fill(".search input", "category:kernel")
     kernels = int((links("seed_breaks").trace.columns.category == Category.KERNEL).sum())
     until(
         page.page,
         "(said) => document.querySelector('.search .hits').textContent.startsWith(said)",
-        f"{kernels}, ",
+        f"{kernels} hits, ",
     )
     page.page.press(".search input", "Enter")
     until(page.page, "kinetoscope.selection.row !== null")
