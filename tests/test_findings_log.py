@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import kinetoscope
-from helpers import TRACES, op, trace_of
+from helpers import TRACES, note, op, region, trace_of
 from kinetoscope.analyses.log_breaks import LogBreakSite
+from kinetoscope.findings import Facts
 from kinetoscope.findings.log_breaks import graph_break
 from kinetoscope.findings.log_compiling import _fix_of, _why
 from kinetoscope.findings.log_facts import LogFacts
@@ -137,6 +138,7 @@ def test_a_compilation_that_failed_is_told_with_its_line(tmp_path: Path) -> None
     ]
     finding = one(found, "skipped-frame")
     assert finding.title == "f is not compiled: compiling it failed"
+    assert "The error of 0/0: Call to `torch._dynamo.graph_break()`" in finding.detail
     assert "f (exp.py:70) could not be compiled" in finding.detail
     assert "at exp.py:73" in finding.detail
     assert "fullgraph=True" in finding.detail
@@ -258,8 +260,38 @@ def test_breaks_in_torch_are_for_information() -> None:
 def test_a_break_that_this_window_did_not_pass_costs_nothing(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, [op("aten::sin", 0, 5)])
     found = report_of(trace, log=read_compile_log(LOGS / "seed_breaks.log.gz"))
-    assert [s.hits for s in found.graph_breaks.sites] == [None] * 3  # no region at all: nothing can be told
-    assert all(f.severity == "low" for f in of(found, "graph-break"))
+    assert [s.hits for s in found.graph_breaks.sites] == [None] * 3  # no region at all
+    assert found.compiled.verdict == "no"  # without compiled code none was left in the middle
+    finding = one(found, "graph-break")
+    assert (finding.severity, finding.cost_ns_per_step) == ("info", None)
+    assert "They were not passed in this window" in finding.detail
+    # compiled code ran, and none of what is before or after these breaks
+    events = [note("ProfilerStep#0", 0, 100), region("9/0", 10, 50), op("aten::sin", 20, 5)]
+    log = read_compile_log(LOGS / "seed_breaks.log.gz")
+    other = replace(log.compilations[0], id="9/0", breaks=(), code_name="g", function="g", line=1)
+    log = replace(log, compilations=(*log.compilations, other))
+    found = report_of(trace_of(tmp_path, events), log=log)
+    assert [(s.hits, s.cost_ns_per_step) for s in found.graph_breaks.sites] == [(0, 0)] * 3
+    finding = one(found, "graph-break")
+    assert (finding.severity, finding.cost_ns_per_step) == ("info", 0)
+    assert "They were not passed in this window" in finding.detail
+
+
+def test_a_break_whose_cost_is_unknown_is_not_called_free(tmp_path: Path) -> None:
+    """Calls of what is compiled up to a break, and no continuation: passed, at a cost that nothing shows."""
+    events = [note("ProfilerStep#0", 0, 100), region("0/0", 10, 50), op("aten::sin", 20, 5)]
+    found = report_of(trace_of(tmp_path, events), log=read_compile_log(LOGS / "seed_breaks.log.gz"))
+    assert max(s.hits or 0 for s in found.graph_breaks.sites) == 1
+    finding = one(found, "graph-break")
+    assert (finding.severity, finding.cost_ns_per_step) == ("low", None)
+    assert "cannot be told" in finding.detail
+
+
+def test_what_is_known_to_cost_nothing_only_informs(tmp_path: Path) -> None:
+    facts = Facts.of(link(trace_of(tmp_path, [note("ProfilerStep#0", 0, 100), op("aten::sin", 20, 5)])))
+    assert facts.finding("graph-break", "t", "d", None, total_ns=0, severity="high").severity == "info"
+    assert facts.finding("graph-break", "t", "d", None, total_ns=10_000, severity="low").severity == "low"
+    assert facts.finding("graph-break", "t", "d", None, severity="high").severity == "high"
 
 
 def test_compile_time_names_frames_phases_and_caches() -> None:

@@ -160,9 +160,12 @@ class Facts:
     ) -> Finding:
         """A finding that costs ``total_ns`` over the whole window.
 
-        Without a ``severity`` its share of a step tells; without a cost it is medium.
+        Without a ``severity`` its share of a step tells; without a cost it is medium. What is known to
+        cost nothing informs, whatever else is said: there is nothing to fix now.
         """
         share = None if total_ns is None else self.share(total_ns)
+        if total_ns == 0:
+            severity = "info"
         return Finding(
             code=code,
             title=title,

@@ -11,6 +11,7 @@ from kinetoscope.analyses.log_breaks import LogBreakSite
 from kinetoscope.analyses.wording import counted, listed
 from kinetoscope.findings.facts import Facts
 from kinetoscope.findings.log_facts import LogFacts
+from kinetoscope.findings.log_failures import Failure
 from kinetoscope.findings.log_reasons import Family, family_of, page_of, skip_family_of, subject_of
 from kinetoscope.schema import Finding
 from kinetoscope.trace import Int64
@@ -40,17 +41,22 @@ def _of_function(facts: LogFacts, sites: Sequence[JoinedSite]) -> Finding:
     total = _cost(sites)
     text = [f"{function} is left at {_places(in_order)}{_passed(sites)}: {_reasons(in_order)}."]
     text += _excerpts(in_order)
-    if total is not None:
+    # without any compiled code nothing was left in the middle, though no region says so
+    not_passed = all(each.hits == 0 for each in sites) or facts.compiled.verdict == "no"
+    if not_passed:
+        it = "It was" if len(sites) == 1 else "They were"
+        text.append(f"{it} not passed in this window: nothing is lost there, and nothing to gain.")
+    elif total is not None:
         text.append(f"From the end of compiled code to its next start the CPU spent {facts.a_step(total)}.")
-    elif not any(each.hits for each in sites):
-        text.append("It was not passed in this window, so its cost there is nothing.")
+    else:
+        text.append("What that costs cannot be told from this trace.")
     return facts.finding(
         "graph-break",
         f"{counted(len(sites), 'graph break')} in {function}",
         " ".join(text),
         _fix(families, in_order),
         total_ns=total,
-        severity=None if total else "low",
+        severity="info" if not_passed else "low" if total is None else None,
         rows=_rows(facts, sites),
     )
 
@@ -59,9 +65,12 @@ def not_compiled(facts: Facts) -> list[Finding]:
     """Nothing compiled ran, and the log knows why."""
     if not isinstance(facts, LogFacts) or facts.compiled.verdict != "no":
         return []
-    skipped = [each.site.function or "a function" for each in facts.breaks.of("skipped_frame")]
+    whole = [each.site for each in facts.breaks.of("skipped_frame")]
+    skipped = [site.function or "a function" for site in whole if not site.failed]
+    failed = [Failure(facts.join, site).name or "a function" for site in whole if site.failed]
     limited = [each.site.function or "a function" for each in facts.breaks.of("limit")]
     said = [f"{listed(skipped)} was given up as a whole"] if skipped else []
+    said += [f"compiling {listed(failed)} failed"] if failed else []
     said += [f"{listed(limited)} reached the recompile limit"] if limited else []
     if said:
         why = f"The compile log says that {listed(said)}."
@@ -128,29 +137,61 @@ def skipped_frame(facts: Facts) -> list[Finding]:
 
 
 def _skipped(facts: LogFacts, site: LogBreakSite) -> Finding:
+    if site.failed:
+        return _failed(facts, site)
     function = site.function or "a function"
     family, why = family_of(site), skip_family_of(site, inside_callee=_inside_callee(facts, site))
     cause = f" at {_short(site.cause_file)}:{site.cause_line}" if site.cause_line is not None else ""
     gave_up = f" ({why.words})" if why is not None else ""
-    what = "could not be compiled" if site.failed else "runs eagerly and has no compiled region of its own"
     text = [
-        f"{function} ({_short(site.file)}:{site.line}) {what}: {family.words}{cause}{gave_up}.",
+        f"{function} ({_short(site.file)}:{site.line}) runs eagerly and has no compiled region of its own:"
+        f" {family.words}{cause}{gave_up}.",
         *_excerpts([site]),
     ]
-    if site.failed:
-        text.append(
-            f"Dynamo says: {site.reason}. The program gets this as an error (fullgraph=True does that for a"
-            " graph break), unless torch._dynamo.config.suppress_errors is set. If it goes on, it does so"
-            " without compiled code."
-        )
     families = [family] if why is None or why.name == family.name else [why, family]
     return facts.finding(
         "skipped-frame",
-        f"{function} is not compiled: {'compiling it failed' if site.failed else 'it was skipped'}",
+        f"{function} is not compiled: it was skipped",
         " ".join(text),
         _fix(families, [site]),
         severity="high",
     )
+
+
+def _failed(facts: LogFacts, site: LogBreakSite) -> Finding:
+    """A compilation that ended with an error, beside those of the same code that did not."""
+    found, family = Failure(facts.join, site), family_of(site)
+    where = f"{_short(site.file)}:{site.line}"
+    name = found.name or f"what {where} calls"
+    place = f" ({'called at ' if found.is_place_of_call else ''}{where})" if found.name else ""
+    cause = f", at {_short(site.cause_file)}:{site.cause_line}" if site.cause_line is not None else ""
+    errors = listed(found.errors, 3)
+    # a reason of no known family is the error itself
+    why = f": {family.words}" if family.words != site.reason else ""
+    again = " again" if found.is_repeated else ""
+    text = [
+        f"{name}{place} could not be compiled{again}{why}{cause}.",
+        *_excerpts([site]),
+        f"The error of {listed(found.failed_ids)}: {errors}{'' if errors.endswith('.') else '.'}",
+    ]
+    if found.symbols:
+        what = "is a size" if len(found.symbols) == 1 else "are sizes"
+        text.append(f"{listed(found.symbols)} {what} that differed between calls.")
+    text.append(
+        "The program gets this as an error (fullgraph=True does that for a graph break), unless"
+        " torch._dynamo.config.suppress_errors is set."
+    )
+    if found.compiled_ids:
+        ran = f"ran {counted(found.calls, 'time')}" if found.calls else "did not run"
+        text.append(
+            f"What was compiled of the same function ({listed(found.compiled_ids)}) stays, and {ran} in"
+            " this window."
+        )
+        title = f"Compiling {name}{again} failed ({listed(found.failed_ids)})"
+    else:
+        text.append("If it goes on, it does so without compiled code.")
+        title = f"{name} is not compiled: compiling it failed"
+    return facts.finding("skipped-frame", title, " ".join(text), _fix([family], [site]), severity="high")
 
 
 def _places(sites: Sequence[LogBreakSite]) -> str:
@@ -216,8 +257,13 @@ def _fix(families: Sequence[Family], sites: Sequence[LogBreakSite]) -> str:
 
 
 def _cost(sites: Sequence[JoinedSite]) -> int | None:
+    """CPU time lost at these sites; of those whose loss is unknown nothing is counted.
+
+    None where that leaves nothing: a sum of 0 says that all of them are known to cost nothing.
+    """
     known = [each.lost_ns for each in sites if each.lost_ns is not None]
-    return sum(known) if known else None
+    total = sum(known)
+    return total if total or (known and len(known) == len(sites)) else None
 
 
 def _rows(facts: LogFacts, sites: Sequence[JoinedSite]) -> Int64:

@@ -112,6 +112,13 @@ _BACKEND = Family(
     " (dynamo_error), and TORCHDYNAMO_REPRO_AFTER=aot writes a small program that shows it, for a report to"
     " PyTorch.",
 )
+_INPUTS = Family(
+    "inputs",
+    "an operator cannot take the inputs of this call",
+    'Make the same call without compiling (torch.compiler.set_stance("force_eager")). If it fails as well,'
+    " correct the sizes or types that come in; if not, the operator lacks a rule for its output's shape:"
+    " torch.library.register_fake gives one to an operator of your own.",
+)
 _LOOP = Family(
     "loop",
     "a break inside a loop, which gives up the whole function",
@@ -157,6 +164,7 @@ _RULES: tuple[tuple[Family, tuple[_Test, ...]], ...] = (
         ),
     ),
     (_RAISED, (_ids("gb0088"), _says(r"^Observed exception"))),
+    (_INPUTS, (_ids("gb4315"), _says(r"when making fake tensor call|^Failed running call_"))),
     (_BACKEND, (_says(r"^backend='|raised:|^LoweringException|^InductorError|C\+\+ compile error"),)),
     (_ITEM, (_ids("gb0124", "gb0109"), _says(r"\.item\(\)|\.tolist\(\)|scalar_outputs|_local_scalar_dense"))),
     (

@@ -8,6 +8,7 @@ from kinetoscope.analyses.idle_causes import describe
 from kinetoscope.analyses.idle_causes_names import CAUSES, Cause
 from kinetoscope.analyses.wording import duration, listed, percent
 from kinetoscope.findings.facts import Facts
+from kinetoscope.findings.loading import waits_for_data
 from kinetoscope.findings.worth import LITTLE, Worth, said, said_together, worth_of
 from kinetoscope.link.ancestors import nearest_around
 from kinetoscope.replay import changes
@@ -137,6 +138,8 @@ def guard_overhead(facts: Facts) -> list[Finding]:
 
 def data_loading(facts: Facts) -> list[Finding]:
     """Steps wait for the next batch."""
+    if worth_of(facts).before is None:
+        return waits_for_data(facts)
     fix = "More workers, pin_memory=True, a larger prefetch_factor, or less work for each sample."
     return _host_cause(facts, "data-loading", Cause.DATA, "The data loader takes", fix, NO_DATA_WAIT)
 
