@@ -207,3 +207,16 @@ def test_the_theme_follows_the_system_while_it_is_open(open_page: Open) -> None:
     assert page.evaluate(pixel)[0] > 200
     page.emulate_media(color_scheme="dark")
     until(page, f"({pixel})()[0] < 60")
+
+
+@pytest.mark.parametrize("width", [800, 1280])
+def test_every_button_of_the_timeline_is_in_the_window(open_page: Open, width: int) -> None:
+    page = open_page("seed_breaks", "timeline", width=width, height=700)
+    TimelinePage(page)
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll(".bar-tools button, .bar-tools input")].filter((each) => {
+            const box = each.getBoundingClientRect();
+            return !each.hidden && (box.left < 0 || box.right > innerWidth || box.bottom > innerHeight);
+        }).map((each) => each.textContent)"""
+    )
+    assert outside == []

@@ -14,7 +14,7 @@ from kinetoscope.trace import Track
 from kinetoscope.viewer.lanes import Strip
 from kinetoscope.viewer.timeline import Timeline
 
-_STRIP_NAMES = {"work": "", "python": "Python stack", "device": "", "other": "Annotations and waits"}
+_STRIP_NAMES = {"work": "", "python": "Python stack", "device": "", "other": "Annotations, waits"}
 _PSEUDO = ("Spans", "Traces", "")
 #: a thread with so much of all launches is one of those that feed the device
 _FEEDS = 0.1
@@ -55,8 +55,7 @@ def rows(timeline: Timeline) -> list[Row]:
                 number=number,
                 track=strip.track,
                 process=_process(track, kind, devices),
-                # what tells it from the strip above stands first: long names are cut at their end
-                name=f"{suffix} · {name}" if suffix else name,
+                name=_strip_name(name, suffix, kind),
                 kind=kind,
                 strip=strip.kind,
                 first=strip.first,
@@ -69,6 +68,14 @@ def rows(timeline: Timeline) -> list[Row]:
     return sorted(
         found, key=lambda row: _order(row, trace.track_list[row.track], timeline.strips, feeds, launches)
     )
+
+
+def _strip_name(name: str, suffix: str, kind: str) -> str:
+    """What tells a strip from the one above it stands first: long names are cut at their end."""
+    if not suffix:
+        return name
+    # above it stands the same of another stream, or of the same thread
+    return f"{name}: {suffix.lower()}" if kind == "device" else f"{suffix} · {name}"
 
 
 def label_of(timeline: Timeline, track: int) -> str:
