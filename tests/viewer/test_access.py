@@ -116,16 +116,24 @@ def test_all_columns_of_the_kernels_fit(open_page: Open, name: str) -> None:
         assert cut.get_attribute("title") == cut.text_content()
 
 
+def operator_in_view(page: Any, text: str) -> int:
+    """Row of the first operator of this name in what is shown."""
+    asked = """async (q) => (await (await fetch(
+        `api/search-step?q=${q}&time=${Math.round(kinetoscope.view.begin)}`)).json()).hit.row"""
+    found: int = page.evaluate(asked, text)
+    return found
+
+
 def test_nothing_shifts_when_something_is_selected(open_page: Open) -> None:
     page = open_page("seed_breaks", "timeline")
     timeline = TimelinePage(page)
     # the details rise from below when something is selected first; then they keep their place
-    page.mouse.click(*timeline.point(640))
+    page.mouse.click(*timeline.point(operator_in_view(page, "CompiledFunction")))
     page.wait_for_selector(".details .args dl")
     page.wait_for_timeout(600)
     places = "kinetoscope.rows.shown.map((row) => kinetoscope.rows.y(row, kinetoscope.scroll.scrollTop))"
     before, rows = timeline.box, page.evaluate(places)
-    timeline.click(641)
+    timeline.click(operator_in_view(page, "Call CompiledFxGraph"))
     page.wait_for_selector(".details .args dl")
     assert (timeline.box, page.evaluate(places)) == (before, rows)
 
@@ -134,7 +142,7 @@ def test_what_is_clicked_stays_where_it_is(open_page: Open) -> None:
     page = open_page("seed_breaks", "timeline")
     timeline = TimelinePage(page)
     before = timeline.box
-    x, y = timeline.point(640)
+    x, y = timeline.point(operator_in_view(page, "CompiledFunction"))
     assert y < before["y"] + 200
     places = "kinetoscope.rows.shown.map((row) => kinetoscope.rows.y(row, kinetoscope.scroll.scrollTop))"
     rows = page.evaluate(places)

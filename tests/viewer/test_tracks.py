@@ -34,14 +34,14 @@ def test_pin_hide_reorder_and_filter_tracks(timeline: Timeline) -> None:
     page = timeline("seed_breaks")
     before = names_of(page)
     threads = ["thread 717 (python3)", "thread 760 (python3)"]
-    assert before[:4] == ["idle, by cause", "stream 7", *threads]
+    assert before[:4] == [*threads, "idle, by cause", "stream 7"]
     menu(page, "thread 760 (python3)", "Pin to the top")
-    assert names_of(page)[:4] == ["idle, by cause", "stream 7", *threads[::-1]]
+    assert names_of(page)[:4] == [*threads[::-1], "idle, by cause", "stream 7"]
     assert "717%2F760%2Fwork" in page.page.url
     menu(page, "thread 760 (python3)", "Unpin")
     assert names_of(page) == before
     menu(page, "thread 760 (python3)", "Move up")
-    assert names_of(page)[2:4] == threads[::-1]
+    assert names_of(page)[:2] == threads[::-1]
     menu(page, "thread 760 (python3)", "Move down")
     menu(page, "thread 760 (python3)", "Hide")
     assert threads[1] not in names_of(page)
@@ -69,7 +69,7 @@ def test_a_link_shows_the_same(timeline: Timeline, links: Callable[[str], Links]
     until(again.page, SELECTED, row)
     assert again.window == pytest.approx(window, abs=1)
     assert again.page.evaluate("kinetoscope.marks().length") == 1
-    assert names_of(again)[:3] == ["idle, by cause", "stream 7", "thread 760 (python3)"]
+    assert names_of(again)[:2] == ["thread 760 (python3)", "thread 717 (python3)"]
 
 
 def shown(page: TimelinePage, row: str) -> tuple[float, float]:
@@ -102,10 +102,8 @@ def test_the_device_and_who_feeds_it_are_seen_at_once(
     for row in streams + threads:
         top, bottom = shown(page, row)
         assert bottom - top >= 18, row
-    page.page.evaluate("kinetoscope.scroll.scrollTop = 1e6")
-    for row in streams:  # and stay, wherever one scrolls
-        top, bottom = shown(page, row)
-        assert bottom - top >= 18, row
+    tops = [shown(page, row)[0] for row in threads + streams]
+    assert tops == sorted(tops)
 
 
 def test_the_thread_that_launches_comes_before_busier_ones(timeline: Timeline, tmp_path: Path) -> None:
@@ -130,7 +128,7 @@ def test_the_thread_that_launches_comes_before_busier_ones(timeline: Timeline, t
     path.write_text(json.dumps({"traceEvents": events}))
     page = timeline(path, width=1280, height=720)
     rows = page.page.evaluate("kinetoscope.rows.shown.filter((r) => r.strip !== null).map((r) => r.id)")
-    assert rows == ["0/7/device", "1/2/work", "1/4/work", "1/3/work"]
+    assert rows == ["1/2/work", "0/7/device", "1/4/work", "1/3/work"]
     # 31 levels deep: folded to the outermost ones, so that what is below can be seen as well
     assert page.page.evaluate("kinetoscope.rows.shown.find((r) => r.id === '1/2/work').height") == 6 * 18
     assert shown(page, "1/3/work")[1] <= page.box["height"]
@@ -169,6 +167,7 @@ def test_an_arrow_meets_a_folded_row_at_its_border(timeline: Timeline, links: Ca
     )
     assert folded[0] == folded[1]
     # scrolled away behind what is pinned: it ends at that border
+    menu(page, "stream 7", "Pin to the top")
     assert page.page.evaluate(
         "(lane) => kinetoscope.rows.arrowY(lane, 1e5) === kinetoscope.rows.pinnedHeight - 2", lane
     )
@@ -179,19 +178,19 @@ def test_a_choice_of_pins_is_remembered(timeline: Timeline) -> None:
     page.page.evaluate("(row) => kinetoscope.selection.select(row, true)", _row(page, "category:kernel"))
     until(page.page, "kinetoscope.selection.row !== null")
     page.press("p")
-    until(page.page, "!kinetoscope.rows.shown.find((row) => row.id === '0/7/device').pinned")
+    until(page.page, "kinetoscope.rows.shown.find((row) => row.id === '0/7/device').pinned")
     # to another page and back, and the trace opened anew
     page.page.click("#rail a:has-text('Kernels')")
     page.page.wait_for_selector("table")
     page.page.click("#rail a:has-text('Timeline')")
     page.settle()
-    assert not page.page.evaluate("kinetoscope.rows.shown.find((row) => row.id === '0/7/device').pinned")
+    assert page.page.evaluate("kinetoscope.rows.shown.find((row) => row.id === '0/7/device').pinned")
     page.page.goto(page.page.url.split("#")[0])
     page.page.reload()
     page.page.click("#rail a:has-text('Timeline')")
     page.settle()
-    assert not page.page.evaluate("kinetoscope.rows.shown.find((row) => row.id === '0/7/device').pinned")
-    assert page.page.evaluate("kinetoscope.rows.shown.find((row) => row.kind === 'idle').pinned")
+    assert page.page.evaluate("kinetoscope.rows.shown.find((row) => row.id === '0/7/device').pinned")
+    assert not page.page.evaluate("kinetoscope.rows.shown.find((row) => row.kind === 'idle').pinned")
 
 
 def test_overlays_can_be_switched_off(timeline: Timeline) -> None:

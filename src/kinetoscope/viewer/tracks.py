@@ -1,6 +1,6 @@
 """The list of tracks as a person wants to see it.
 
-What the device does comes first, right under it the threads that launch its work, then all the rest.
+The threads that launch the device's work come first, right under them what the device does, then the rest.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def rows(timeline: Timeline) -> list[Row]:
         )
     launches = timeline.launches_of_track
     feeds = {number for number, count in enumerate(launches) if count and count >= _FEEDS * sum(launches)}
+    feeds = feeds or {row.track for row in found if row.kind == "cpu"}
     return sorted(
         found, key=lambda row: _order(row, trace.track_list[row.track], timeline.strips, feeds, launches)
     )
@@ -107,13 +108,13 @@ def _order(
 ) -> tuple[Any, ...]:
     sort = track.sort_index if track.sort_index is not None else 1 << 40
     if row.kind != "cpu":
-        group = (0 if row.strip == "device" else 3) if row.kind == "device" else 4
+        group = (1 if row.strip == "device" else 3) if row.kind == "device" else 4
         return group, sort, str(track.pid), _natural(track.tid), row.strip
     # a process's main thread has its number, and is where reading begins
     main = 0 if track.pid == track.tid else 1
     strip = {"work": 0, "device": 0, "other": 1, "python": 2}[row.strip]
     if row.track in feeds:
-        return 1, sort, str(track.pid), main, -launches[row.track], _natural(track.tid), strip
+        return 0, sort, str(track.pid), main, -launches[row.track], _natural(track.tid), strip
     busiest = -sum(strip.slices for strip in strips if strip.track == row.track)
     return 2, sort, str(track.pid), main, busiest, _natural(track.tid), strip
 

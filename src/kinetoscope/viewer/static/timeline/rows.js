@@ -6,8 +6,8 @@ export const LANE = 18;
 const HEADER = 22;
 const GAP = 5;
 const COUNTER = 40;
-/** Pinned without being asked: so many lanes of devices, and no more, or the threads have no room. */
-const PINNED_LANES = 6;
+/** So many lanes of the threads that launch leave room for the device under them, at 1280 by 720. */
+const ROOM = 18;
 /** A row deeper than this starts folded, to its outermost lanes. */
 const DEEP = 14;
 const FOLDED_LANES = 6;
@@ -30,9 +30,6 @@ const FOLDED_LANES = 6;
  * @property {boolean} pinned
  */
 
-/** In the address: nothing is pinned. (Without a word of it, devices are.) */
-const NO_PINS = "none";
-
 export class Rows {
   /**
    * @param {any} trace
@@ -42,9 +39,7 @@ export class Rows {
     this.trace = trace;
     /** @param {string | undefined} text */
     const list = (text) => (text ? text.split("~") : []);
-    /** Whether a person chose what is pinned; else it is what the devices do. */
-    this.isChosen = Boolean(values.pins);
-    this.pins = new Set(values.pins === NO_PINS ? [] : list(values.pins));
+    this.pins = new Set(list(values.pins));
     this.hidden = new Set(list(values.hidden));
     this.toggled = new Set(list(values.fold));
     this.order = list(values.order);
@@ -57,6 +52,8 @@ export class Rows {
     this.shown = [];
     this.height = 0;
     this.pinnedHeight = 0;
+    /** @type {Set<string>} see `#crowded` */
+    this.crowded = new Set();
     /** @type {Map<number, { row: Row, index: number }>} */
     this.ofLane = new Map();
     /** @type {Map<number, Row>} also of lanes that are folded away */
@@ -126,40 +123,51 @@ export class Rows {
       });
     }
     this.all = rows;
-    if (!this.isChosen) this.pins = this.#devices();
+    this.crowded = this.#crowded(rows);
     this.layout();
   }
 
-  /** What the devices do, as far as it leaves room: their idle time, and the streams with most work. */
-  #devices() {
+  /**
+   * Rows that start folded: the deepest of the threads that launch, until what is under them, the device, is in
+   * view on a small screen as well.
+   * @param {Row[]} rows
+   * @returns {Set<string>}
+   */
+  #crowded(rows) {
     const strips = new Map(this.trace.rows.map((/** @type {any} */ row) => [row.number, row.strip]));
-    const streams = this.all.filter((row) => strips.get(row.strip) === "device");
-    const used = new Set(streams.map((row) => row.process));
-    const wanted = [
-      ...this.all.filter((row) => row.kind === "idle" && used.has(row.process)),
-      ...streams.sort((one, other) => other.slices - one.slices),
-    ];
+    const first = rows.findIndex((row) => row.kind === "idle" || strips.get(row.strip) === "device");
+    const above = rows.slice(0, Math.max(0, first)).filter((row) => !this.#isStack(row));
+    let lanes = above.reduce((sum, row) => sum + Math.min(row.lanes.length, this.#foldedTo(row)), 0);
     /** @type {Set<string>} */
     const found = new Set();
-    let lanes = 0;
-    for (const row of wanted) {
-      lanes += Math.max(1, row.lanes.length);
-      if (lanes <= PINNED_LANES) found.add(row.id);
+    for (const row of above.sort((one, other) => other.lanes.length - one.lanes.length)) {
+      if (lanes <= ROOM || row.lanes.length <= FOLDED_LANES) break;
+      lanes -= Math.min(row.lanes.length, this.#foldedTo(row)) - FOLDED_LANES;
+      found.add(row.id);
     }
     return found;
   }
 
+  /** @param {Row} row @returns {number} */
+  #foldedTo(row) {
+    return row.lanes.length > DEEP ? FOLDED_LANES : row.lanes.length;
+  }
+
   /** @param {Row} row */
   pin(row) {
-    this.isChosen = true;
     if (!this.pins.delete(row.id)) this.pins.add(row.id);
   }
 
   /** @param {Row} row */
   isFolded(row) {
     // deep rows say little at a glance, Python stacks least of all: they start folded
-    const folded = this.#isStack(row) || row.lanes.length > DEEP;
+    const folded = this.#isStack(row) || this.#isDeep(row);
     return row.foldable && this.toggled.has(row.id) !== folded;
+  }
+
+  /** @param {Row} row */
+  #isDeep(row) {
+    return row.lanes.length > DEEP || this.crowded.has(row.id);
   }
 
   /** @param {Row} row */
@@ -173,7 +181,7 @@ export class Rows {
    */
   lanesOf(row) {
     if (!this.isFolded(row)) return row.lanes;
-    return row.lanes.slice(0, row.lanes.length > DEEP && !this.#isStack(row) ? FOLDED_LANES : 1);
+    return row.lanes.slice(0, this.#isDeep(row) && !this.#isStack(row) ? FOLDED_LANES : 1);
   }
 
   /** Recompute what is shown and where. */
@@ -326,8 +334,7 @@ export class Rows {
    */
   arrange(values) {
     const said = new Rows(this.trace, values);
-    this.isChosen = said.isChosen;
-    this.pins = said.isChosen ? said.pins : this.#devices();
+    this.pins = said.pins;
     this.hidden = said.hidden;
     this.toggled = said.toggled;
     this.order = said.order;
@@ -337,7 +344,7 @@ export class Rows {
   /** What the address keeps. */
   values() {
     return {
-      pins: this.isChosen ? [...this.pins].join("~") || NO_PINS : "",
+      pins: [...this.pins].join("~"),
       hidden: [...this.hidden].join("~"),
       fold: [...this.toggled].join("~"),
       order: this.order.join("~"),
