@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers import Event, call, kernel, links_of, note, op, region
+from helpers import Event, call, kernel, links_of, note, op
 from kinetoscope.link import Links
 from kinetoscope.replay import Model, Replayed, build, changes, run
 from kinetoscope.replay.breaks import no_breaks
 from kinetoscope.replay.cuda_graphs import cuda_graphs, graph_calls
 from kinetoscope.replay.model import Item
 from kinetoscope.replay.whatif import whatif
+from test_replay import stretched_kernel
+from test_replay_changes import broken_step
 
 STEPS = 6
 GRAPH = "## Call CompiledFxGraph f ##"
@@ -35,13 +37,6 @@ def model_of(tmp_path: Path, length_us: float, events_of: StepOf) -> Model:
     assert model is not None
     assert run(model).step_ns == length_us * 1e3
     return model
-
-
-def longer_kernel(model: Model, name: str, by_us: float) -> Replayed:
-    names = model.links.trace.names
-    mine = model.links.trace.columns.name[model.events.row] == names.index[name]
-    assert mine.any()
-    return run(model.with_events(model.events.dur_ns + np.where(mine, round(by_us * 1e3), 0)))
 
 
 def longer_host(model: Model, operator: str, by_us: float) -> Replayed:
@@ -94,7 +89,7 @@ def test_who_works_while_another_thread_waits_is_not_hidden(tmp_path: Path) -> N
     assert len(model.waits.row) == STEPS - 1
     # 10 us of the main thread's work fit before the wait ends: what rests between a and b
     assert longer_host(model, "aten::b", 30).step_ns == 220_000
-    assert longer_kernel(model, PINNED, 30).step_ns == 230_000
+    assert stretched_kernel(model, PINNED, 30).step_ns == 230_000
 
 
 def test_a_wait_of_the_data_loader_is_part_of_it(tmp_path: Path) -> None:
@@ -153,8 +148,8 @@ def test_kernels_of_a_graph_on_other_streams_do_not_mix_streams_up(tmp_path: Pat
         ]
 
     model = model_of(tmp_path, 200, step)
-    assert longer_kernel(model, "x", 30).step_ns == 230_000
-    assert longer_kernel(model, "y", 3).step_ns == 200_000
+    assert stretched_kernel(model, "x", 30).step_ns == 230_000
+    assert stretched_kernel(model, "y", 3).step_ns == 200_000
 
 
 def graph_step(at: float, first: int) -> list[Event]:
@@ -244,22 +239,6 @@ def test_who_waits_for_the_device_does_not_wait_for_copies_that_run_ahead(tmp_pa
 
 
 # --- several changes, and graphs that cannot be one ---
-
-
-def broken_step(at: float, first: int) -> list[Event]:
-    """500 us: 0/0 until 370 with a graph from 50 to 150; lookup at 160; 1/0 from 200 to 350 with one from 240
-    to 340."""
-    return [
-        region("0/0", at + 40, 330),
-        op("## Call CompiledFxGraph f ##", at + 50, 100),
-        call(first + 1, at + 100, 20),
-        kernel(first + 1, at + 122, 20),
-        op("TorchDynamo Cache Lookup", at + 160, 30),
-        region("1/0", at + 200, 150),
-        op("## Call CompiledFxGraph g ##", at + 240, 100),
-        call(first + 2, at + 300, 20),
-        kernel(first + 2, at + 322, 20),
-    ]
 
 
 def test_without_breaks_the_pieces_are_one_cuda_graph(tmp_path: Path) -> None:

@@ -99,6 +99,16 @@ def test_without_a_device_nothing_starts_anew(told: Told, profile: WholeProfile)
     assert told.calls == ["start CPU"]
 
 
+def test_nothing_is_waited_for_where_nothing_is_recorded_whole(told: Told, tmp_path: Path) -> None:
+    """As with ``--cold``, or beside a profiler of the program's: no device's work is lost then."""
+    told.device = ("cuda", None)
+    profile = WholeProfile(RunOptions(target="program.py", directory=str(tmp_path)))
+    profile.wait_for_step(lambda: None)
+    assert not profile.is_waiting
+    profile.record_device()
+    assert told.calls == []
+
+
 def test_a_device_that_cannot_be_recorded_is_tried_once(told: Told, profile: WholeProfile) -> None:
     told.device, told.supports_device = ("other", None), False
     for _ in range(3):

@@ -102,6 +102,8 @@ class WholeProfile:
 
     def wait_for_step(self, otherwise: Callable[[], None]) -> None:
         """The device is to be recorded from the first step on; call back if none has come for a while."""
+        if self._session is None:
+            return  # nothing is recorded whole: there is nothing to record the device with
         self._patience = Watchdog(otherwise)
         self._patience.arm(_PATIENCE_SECONDS)
 
