@@ -104,7 +104,7 @@ def _later_in(frame: FrameType, tree: ast.Module | None) -> Repeats:
 
 def _training(nodes: Sequence[ast.AST]) -> set[str]:
     """Which of an update's calls are made: ``loss.backward()``, ``optimizer.step()``."""
-    inner = (node.func for outer in nodes for node in ast.walk(outer) if isinstance(node, ast.Call))
+    inner = _called(nodes)
     return {
         func.attr for func in inner if isinstance(func, ast.Attribute) and func.attr in ("backward", "step")
     }
@@ -143,9 +143,11 @@ def _loops_reached(statement: ast.stmt) -> list[ast.For | ast.While | ast.AsyncF
 
 def _callees(nodes: Sequence[ast.AST], frame: FrameType) -> set[str]:
     """What is called, written out; not Python's own functions and torch's, which many lines call."""
-    inner = (node for outer in nodes for node in ast.walk(outer))
-    called = (node.func for node in inner if isinstance(node, ast.Call))
-    return {ast.dump(func) for func in called if not _is_library(func, frame)}
+    return {ast.dump(func) for func in _called(nodes) if not _is_library(func, frame)}
+
+
+def _called(nodes: Sequence[ast.AST]) -> list[ast.expr]:
+    return [node.func for outer in nodes for node in ast.walk(outer) if isinstance(node, ast.Call)]
 
 
 def _is_library(func: ast.expr, frame: FrameType) -> bool:
