@@ -14,6 +14,8 @@ import pytest
 import kinetoscope
 from helpers import NO_SHARED, SHARED, Event, call, event, kernel, links_of, note, op, region
 from kinetoscope import analyses
+from kinetoscope.analyses.idle import find_gaps
+from kinetoscope.analyses.idle_causes import describe, pieces_of_gaps
 from kinetoscope.analyses.idle_causes_names import CAUSES
 from kinetoscope.link import link
 
@@ -21,9 +23,9 @@ GRAPH = "## Call CompiledFxGraph fkey ##"
 #: kernel 1 is launched long before; kernel 2 right at the end of the gap
 AROUND = [op("aten::first", -20, 10), call(1, -15, 2), kernel(1, 0, 100), kernel(2, 200, 10)]
 LAST = [op("aten::last", 188, 10), call(2, 190, 5)]
-#: what LAST makes of the gap: its operator before and after the call within 188 to 198, the call, the
-#: time from the call's return to the kernel
-TAIL = {"eager operator overhead": 2, "launch call": 5, "launch latency": 5}
+#: what LAST makes of the gap: its operator from 188 to the call; then the launch, which is the call from 190
+#: to 195 and the time from its return to the kernel
+TAIL = {"eager operator overhead": 2, "launch call": 5 + 5}
 
 
 def causes(tmp_path: Path, *events: Event, **header: Any) -> dict[str, float]:
@@ -50,7 +52,6 @@ def plus(tail: dict[str, float], **more: float) -> dict[str, float]:
         "compile": "compilation",
         "profiler": "profiler overhead",
         "launch": "launch call",
-        "latency": "launch latency",
         "queued": "between queued kernels",
         "stream": "other stream's dependency",
     }
@@ -77,19 +78,27 @@ def test_eager_operators(tmp_path: Path) -> None:
 
 
 def test_launch_call(tmp_path: Path) -> None:
-    # the call starts before the gap and returns 90 us into it
+    # the call starts before the gap and returns 90 us into it; 10 us later the device begins
     late = [op("aten::mm", 80, 115), call(2, 90, 100)]
-    assert causes(tmp_path, *AROUND, *late) == {"launch call": 90, "launch latency": 10}
+    assert causes(tmp_path, *AROUND, *late) == {"launch call": 90 + 10}
 
 
-def test_latency_and_what_is_beyond_it(tmp_path: Path) -> None:
-    # the call returned at 110: 50 us are latency, and nothing tells why the device waited 40 more
+def test_a_launch_is_one_piece_from_the_call_to_the_kernel(tmp_path: Path) -> None:
+    links = links_of(tmp_path, [*AROUND, *LAST])
+    gaps = find_gaps(links)
+    pieces = pieces_of_gaps(links, gaps.device, gaps.start_ns, gaps.end_ns, gaps.next_row)
+    # Python from 100 to 188, the operator to 190, and the launch, of which the call returns at 195
+    assert (pieces.end_ns - pieces.start_ns).tolist() == [88_000, 2_000, 10_000]
+    assert describe(links, int(pieces.row[-1])) == "cudaLaunchKernel in aten::last"
+
+
+def test_a_launch_and_what_is_beyond_it(tmp_path: Path) -> None:
+    # the call returned at 110: 50 us are the launch's, and nothing tells why the device waited 40 more
     early = [op("aten::mm", 104, 8), call(2, 105, 5)]
     assert causes(tmp_path, *AROUND, *early) == {
         "Python between regions": 4,
         "eager operator overhead": 1,
-        "launch call": 5,
-        "launch latency": 50,
+        "launch call": 5 + 50,
         "unknown": 40,
     }
 
@@ -145,8 +154,7 @@ def test_guard_lookup(tmp_path: Path) -> None:
         "Python between regions": 10,
         "region prologue and wrapper": 10,
         "host code of compiled graphs": 20,
-        "launch call": 5,
-        "launch latency": 5,
+        "launch call": 5 + 5,
     }
 
 
@@ -164,8 +172,7 @@ def test_wrapper(tmp_path: Path) -> None:
         "Python between regions": 5,
         "region prologue and wrapper": 75,
         "host code of compiled graphs": 10,
-        "launch call": 5,
-        "launch latency": 5,
+        "launch call": 5 + 5,
     }
 
 
@@ -175,8 +182,7 @@ def test_compiled_function_is_the_graph_where_there_is_no_other(tmp_path: Path) 
         "Python between regions": 5,
         "region prologue and wrapper": 45,
         "host code of compiled graphs": 40,
-        "launch call": 5,
-        "launch latency": 5,
+        "launch call": 5 + 5,
     }
 
 
@@ -202,8 +208,7 @@ def test_graph_break(tmp_path: Path) -> None:
         "eager operator overhead": 5,
         "graph break": 75,
         "host code of compiled graphs": 10,
-        "launch call": 5,
-        "launch latency": 5,
+        "launch call": 5 + 5,
     }
 
 
@@ -247,7 +252,7 @@ def test_a_short_synchronisation_takes_only_its_own_time(tmp_path: Path) -> None
 def test_lost_lead_ends_at_the_next_wait_and_leaves_data_loading_alone(tmp_path: Path) -> None:
     # The wait from 50 to 105 spent 50 us outside of gaps. 105 to 110 Python (given to it), 110 to 160 data
     # loading (stays), 160 to 188 Python and 188 to 190 the operator (given), the call: 50 - 5 - 28 - 2 = 15
-    # us are left for it, so the call and the latency (5 us each) are given too.
+    # us are left for it, so the launch (5 us of the call, 5 after it) is given too.
     wait = [
         call(9, 50, 55, name="cudaDeviceSynchronize"),
         note("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 110, 50),
@@ -296,8 +301,7 @@ def test_copy_on_the_device_is_a_launch(tmp_path: Path) -> None:
     ]
     assert causes(tmp_path, *events) == {
         "eager operator overhead": 80,
-        "launch call": 15,
-        "launch latency": 5,
+        "launch call": 15 + 5,
     }
 
 
@@ -336,8 +340,7 @@ def test_another_thread_is_asked_where_the_launching_one_rests(tmp_path: Path) -
         # thread 1: 105 to 160 less its launch of 2 us; thread 2: 170 to 190
         "eager operator overhead": 53 + 20,
         "Python between regions": 5 + 10,
-        "launch call": 2 + 5,
-        "launch latency": 5,
+        "launch call": 2 + 5 + 5,
         # from the end of kernel 2 at 210 to kernel 8 at 300: the launch had returned at 108
         "between queued kernels": 50,
         "unknown": 40,
@@ -358,8 +361,7 @@ def test_operators_of_a_region_outside_its_graph_are_its_wrapper(tmp_path: Path)
         "Python between regions": 5,
         "region prologue and wrapper": 5 + 40,
         "host code of compiled graphs": 40,
-        "launch call": 5,
-        "launch latency": 5,
+        "launch call": 5 + 5,
     }
 
 
@@ -386,8 +388,7 @@ def test_operators_of_a_broken_region_are_eager_behind_its_first_graph(tmp_path:
         "eager operator overhead": 1 + 10,
         # 140 to 150 in 0/0, and 150 to 170
         "graph break": 10 + 20,
-        "launch call": 5,
-        "launch latency": 5,
+        "launch call": 5 + 5,
     }
 
 
@@ -415,7 +416,6 @@ TESTED = {
     "guard lookup": test_guard_lookup,
     "graph break": test_graph_break,
     "launch call": test_launch_call,
-    "launch latency": test_latency_and_what_is_beyond_it,
     "between queued kernels": test_queued_kernels,
     "other stream's dependency": test_other_stream,
     "synchronisation": test_synchronisation,
@@ -435,4 +435,4 @@ def test_every_cause_has_a_trace() -> None:
 def test_a_thread_on_which_nothing_takes_time(tmp_path: Path) -> None:
     # thread 2 launches kernel 2, in no time
     launch = call(2, 150, 0, tid=2)
-    assert causes(tmp_path, *AROUND, launch) == {"Python between regions": 50, "launch latency": 50}
+    assert causes(tmp_path, *AROUND, launch) == {"Python between regions": 50, "launch call": 50}

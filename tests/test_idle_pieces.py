@@ -7,7 +7,15 @@ import pytest
 
 from kinetoscope.analyses.idle_causes_host import Line
 from kinetoscope.analyses.idle_causes_names import Cause, State
-from kinetoscope.analyses.idle_pieces import Pieces, cut, inserted, one_after_another, ranges, refined
+from kinetoscope.analyses.idle_pieces import (
+    Pieces,
+    cut,
+    inserted,
+    neighbours_joined,
+    one_after_another,
+    ranges,
+    refined,
+)
 
 
 def pieces(*rows: tuple[int, int, int, int, int]) -> Pieces:
@@ -45,6 +53,25 @@ def test_parts_of_a_gap_follow_each_other() -> None:
         (2, 30, 33, 1, 6),
         (2, 33, 35, 2, 7),
     ]
+
+
+def test_neighbours_that_say_the_same_are_one() -> None:
+    found = pieces(
+        (0, 10, 12, 7, 5),
+        (0, 12, 15, 7, 5),
+        (0, 15, 16, 7, 5),
+        (0, 16, 18, 7, 6),  # another row
+        (0, 18, 19, 2, 6),  # another cause
+        (1, 30, 31, 2, 6),  # another gap
+        (1, 31, 32, 2, 6),
+    )
+    assert rows(neighbours_joined(found)) == [
+        (0, 10, 16, 7, 5),
+        (0, 16, 18, 7, 6),
+        (0, 18, 19, 2, 6),
+        (1, 30, 32, 2, 6),
+    ]
+    assert rows(neighbours_joined(pieces())) == []
 
 
 def test_cut_where_the_thread_changes_its_state() -> None:

@@ -33,5 +33,5 @@ def test_a_launch_that_takes_no_time_and_is_alone_on_its_thread(
     assert {each.cause: each.total_ns for each in found.by_cause} == {
         "Python between regions": 20_000,
         "eager operator overhead": 10_000,
-        "launch latency": 10_000,
+        "launch call": 10_000,
     }

@@ -21,7 +21,7 @@ from test_idle_causes import AROUND, LAST, TAIL, causes, plus
 
 def test_waits_with_no_launch_between_them_are_one_stop(tmp_path: Path) -> None:
     # The copy waits from 8 to 93, the stream until 105: the device worked in 85 + 7 us of it. Behind it come
-    # 83 us of Python, 2 of the operator, 5 of the call and 2 of the latency: 92 us. 3 are left.
+    # 83 us of Python, 2 of the operator, 5 of the call and 2 after it: 92 us. 3 of the launch are left.
     copy = [
         op("aten::copy_", 5, 100),
         call(9, 8, 85, name="cudaMemcpyAsync"),
@@ -31,7 +31,7 @@ def test_waits_with_no_launch_between_them_are_one_stop(tmp_path: Path) -> None:
         ),
     ]
     found = causes(tmp_path, *AROUND, *LAST, *copy)
-    assert found == {"host-device copy": 5 + 92, "launch latency": 3}
+    assert found == {"host-device copy": 5 + 92, "launch call": 3}
 
 
 def test_of_waits_in_one_stop_the_one_that_lost_most_so_far_is_named(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_collective_is_waited_for_from_when_the_program_rests(tmp_path: Path) 
 
 
 def test_a_wait_for_a_collective_loses_the_lead(tmp_path: Path) -> None:
-    # of 150 us from 20 on the device worked 80; the 30 after them are Python, operator, call and latency
+    # of 150 us from 20 on the device worked 80; the 30 after them are Python, operator and launch
     gloo = note("gloo:all_reduce", 20, 150, tid=2)
     assert causes(tmp_path, *AROUND, *LAST, gloo) == {"collective or another rank": 100}
 

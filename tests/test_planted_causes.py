@@ -30,18 +30,10 @@ LEAST_SHARE = 0.8
 #: device sets the pace names its own figure and the reason
 LEAST_IDLE = 0.1
 
-#: programs that have no capture yet, and why
-NOT_CAPTURED = {
-    "launch_call": "written anew since the last captures: first uses of kernels, as it was, load their code "
-    "before the call that launches them",
-}
-
 #: causes that no program can plant alone, and why; `test_idle_causes` has traces of them written by hand
 NOT_PLANTED = {
     "unknown": "it is what is left when a trace does not tell",
     "profiler overhead": "the profiler makes it, not the program",
-    # the device takes up its work some 2 us after a call of 5 us and more
-    "launch latency": "where the call returns in the gap, it is the longer part; else the work was queued",
 }
 
 
@@ -61,16 +53,11 @@ def least_idle(program: Path) -> float:
 def test_every_cause_is_planted_or_cannot_be() -> None:
     assert {planted(program) for program in PLANTED} | set(NOT_PLANTED) == set(CAUSES)
     assert not {planted(program) for program in PLANTED} & set(NOT_PLANTED)
-    assert set(NOT_CAPTURED) <= {program.stem for program in PLANTED}
 
 
 @pytest.mark.parametrize("program", PLANTED, ids=lambda path: str(path.stem))
 def test_a_planted_cause_is_given_the_idle_time(program: Path) -> None:
     capture = CAPTURES / program.stem / "trace.json.gz"
-    if program.stem in NOT_CAPTURED:
-        # what has been captured is judged, whatever the list says
-        assert not capture.exists(), "captured: take it from NOT_CAPTURED"
-        pytest.xfail(f"not captured yet: {NOT_CAPTURED[program.stem]}")
     assert capture.exists(), "not captured: run programs/planted/capture.py where there is a GPU"
     found = analyses.idle(link(kinetoscope.load(str(capture), use_store=False)))
     assert found is not None

@@ -5,9 +5,9 @@ waited for. What that thread was doing, moment by moment, are the causes; so sev
 gap, and they sum to it exactly. In order of precedence:
 
 1. After the launching call returned, the device had its work. If the call had returned before the
-   gap began, the time is *between queued kernels*; else it is *launch latency*. Where the stream
-   had been told to wait, and another stream's work ended just before the gap, it is *other stream's
-   dependency*. Nothing that the CPU does could shorten these.
+   gap began, the time is *between queued kernels*; else the launch is not over before the device has
+   begun, and the time is *launch call* as the call itself is. Where the stream had been told to wait,
+   and another stream's work ended just before the gap, it is *other stream's dependency*.
 2. Until the call returned, the innermost telling slice of the launching thread decides
    (`idle_causes_names` says which tells what). While that thread has no slice open, another
    launching thread may have: the forward runs on one thread and the backward on another, and
@@ -36,6 +36,7 @@ from kinetoscope.analyses.idle_pieces import (
     Pieces,
     cut,
     joined,
+    neighbours_joined,
     one_after_another,
     ranges,
     refined,
@@ -111,7 +112,7 @@ def pieces_of_gaps(
         parts.append(found)
     found = joined(parts)
     waits = find_waits(lines, launches.call_start_ns)
-    return with_lost_lead(found, waits, gap_device, start_ns, end_ns)
+    return neighbours_joined(with_lost_lead(found, waits, gap_device, start_ns, end_ns))
 
 
 def _pieces(lines: dict[int, Line], gaps: _Ends) -> Pieces:
@@ -119,7 +120,7 @@ def _pieces(lines: dict[int, Line], gaps: _Ends) -> Pieces:
     linked = gaps.row >= 0
     handed = np.minimum(np.maximum(gaps.returned_ns, gaps.start_ns), gaps.end_ns)
     usual = np.minimum(handed + LONGEST_LATENCY_NS, gaps.end_ns)
-    cause = np.where(gaps.returned_ns <= gaps.start_ns, np.uint8(Cause.QUEUED), np.uint8(Cause.LATENCY))
+    cause = np.where(gaps.returned_ns <= gaps.start_ns, np.uint8(Cause.QUEUED), np.uint8(Cause.LAUNCH))
     cause[gaps.is_behind] = Cause.STREAM
     soon = np.flatnonzero(linked & (usual > handed))
     late = np.flatnonzero(linked & (gaps.end_ns > usual))

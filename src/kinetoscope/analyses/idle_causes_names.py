@@ -31,16 +31,15 @@ class Cause(IntEnum):
     GUARD = 5
     BREAK = 6
     LAUNCH = 7
-    LATENCY = 8
-    QUEUED = 9
-    STREAM = 10
-    SYNC = 11
-    COPY = 12
-    ALLOC = 13
-    COLLECTIVE = 14
-    DATA = 15
-    COMPILE = 16
-    PROFILER = 17
+    QUEUED = 8
+    STREAM = 9
+    SYNC = 10
+    COPY = 11
+    ALLOC = 12
+    COLLECTIVE = 13
+    DATA = 14
+    COMPILE = 15
+    PROFILER = 16
 
 
 #: text of each cause, in the order of `Cause`
@@ -53,7 +52,6 @@ CAUSES: tuple[str, ...] = (
     "guard lookup",
     "graph break",
     "launch call",
-    "launch latency",
     "between queued kernels",
     "other stream's dependency",
     "synchronisation",
@@ -142,7 +140,6 @@ ORDINARY = np.isin(
         Cause.GUARD,
         Cause.BREAK,
         Cause.LAUNCH,
-        Cause.LATENCY,
     ],
 )
 #: states in which the thread waits for the device, or for something that does

@@ -6,7 +6,7 @@ Pieces are made in the order of their gaps, and stay in it: millions of them are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -57,6 +57,19 @@ def joined(parts: Sequence[Pieces]) -> Pieces:
         np.concatenate([part.cause for part in parts]),
         np.concatenate([part.row for part in parts]),
     )
+
+
+def neighbours_joined(pieces: Pieces) -> Pieces:
+    """The pieces, where neighbours in one gap that name the same cause and row are one: a launch goes on
+    when its call has returned."""
+    if not len(pieces):
+        return pieces
+    changes = pieces.gap[1:] != pieces.gap[:-1]
+    changes |= pieces.cause[1:] != pieces.cause[:-1]
+    changes |= pieces.row[1:] != pieces.row[:-1]
+    first = np.flatnonzero(np.append(True, changes))
+    last = np.append(first[1:], len(pieces)) - 1
+    return replace(pieces.where(first), end_ns=pieces.end_ns[last])
 
 
 def ranges(first: Int64, count: Int64) -> Int64:

@@ -30,8 +30,10 @@ ABOUT: Mapping[str, tuple[str, str]] = {
         "the CPU went from one piece of a function to the next",
         "remove the break: the Compile page names its line",
     ),
-    "launch call": ("the CPU put kernels into the queue", "CUDA graphs; fewer kernels"),
-    "launch latency": ("the work was handed over and about to start", "CUDA graphs"),
+    "launch call": (
+        "the CPU launched the next work, from the call until the device had begun",
+        "CUDA graphs; fewer kernels",
+    ),
     "between queued kernels": (
         "work was waiting, and the device took its time between two pieces",
         "fewer, larger kernels",
