@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +20,28 @@ class Told:
         self.calls: list[str] = []
         self.device: tuple[str, Any] | None = None
         self.supports_device = True
+        self.knows_all_threads = True
+        self.is_open = False
+        self.warnings: list[str] = []
 
-    def session(self, **_: Any) -> Any:
+    def session(self, *, all_threads: bool, **_: Any) -> Any:
         told = self
+        kind = all_threads and self.knows_all_threads
         has_device = told.device is not None and told.supports_device
 
         class Session:
             activities = ["CPU", "CUDA"] if has_device else ["CPU"]
-            all_threads = True
+            all_threads = kind
 
             def start(self) -> None:
-                told.calls.append("start " + "+".join(self.activities))
+                of_whom = "" if self.all_threads else " of this thread"
+                told.calls.append("start " + "+".join(self.activities) + of_whom)
 
             def stop(self) -> None:
                 told.calls.append("stop")
+
+            def left_open(self) -> bool:
+                return told.is_open
 
         return Session()
 
@@ -46,39 +53,35 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     monkeypatch.setattr(whole, "device_module", lambda: told.device)
     monkeypatch.setattr(whole, "_DETACH_SECONDS", 0.0)
     monkeypatch.setattr(whole, "synchronize", lambda: told.calls.append("synchronize"))
-    monkeypatch.setattr(whole, "_TICK_SECONDS", 0.01)
-    monkeypatch.setattr(whole, "_PATIENCE_SECONDS", 0.05)
     return told
 
 
 @pytest.fixture
 def profile(told: Told, tmp_path: Path) -> WholeProfile:
-    profile = WholeProfile(RunOptions(target="program.py", directory=str(tmp_path)))
+    profile = WholeProfile(RunOptions(target="program.py", directory=str(tmp_path)), told.warnings.append)
     profile.start()
     return profile
 
 
 def test_the_device_of_a_long_program_is_never_recorded(told: Told, profile: WholeProfile) -> None:
     told.device = ("cuda", None)
-    profile.wait_for_step(lambda: None)
-    assert profile.is_waiting
+    assert profile.missed_device
     profile.discard()
     # nothing was attached to the device, so nothing has to be waited for
     assert told.calls == ["start CPU", "stop"]
     assert not profile.recorded_device
-    assert not profile.is_waiting
+    assert not profile.missed_device
 
 
 def test_the_device_of_a_program_that_may_be_short_is_recorded_from_its_first_step(
     told: Told, profile: WholeProfile
 ) -> None:
     told.device = ("cuda", None)
-    profile.wait_for_step(lambda: None)
     for _ in range(3):
         profile.record_device()
     assert told.calls == ["start CPU", "stop", "start CPU+CUDA"]
     assert profile.recorded_device
-    assert not profile.is_waiting
+    assert not profile.missed_device
 
 
 def test_the_runtime_is_called_while_the_profiler_detaches(
@@ -102,9 +105,8 @@ def test_without_a_device_nothing_starts_anew(told: Told, profile: WholeProfile)
 def test_nothing_is_waited_for_where_nothing_is_recorded_whole(told: Told, tmp_path: Path) -> None:
     """As with ``--cold``, or beside a profiler of the program's: no device's work is lost then."""
     told.device = ("cuda", None)
-    profile = WholeProfile(RunOptions(target="program.py", directory=str(tmp_path)))
-    profile.wait_for_step(lambda: None)
-    assert not profile.is_waiting
+    profile = WholeProfile(RunOptions(target="program.py", directory=str(tmp_path)), told.warnings.append)
+    assert not profile.missed_device
     profile.record_device()
     assert told.calls == []
 
@@ -117,15 +119,27 @@ def test_a_device_that_cannot_be_recorded_is_tried_once(told: Told, profile: Who
     assert not profile.recorded_device
 
 
-def test_without_a_step_for_a_while_the_device_is_recorded(told: Told, profile: WholeProfile) -> None:
-    told.device = ("cuda", None)
-    reminded = threading.Event()
+def test_a_profile_that_leaves_something_open_is_not_followed_by_one_of_its_kind(
+    told: Told, profile: WholeProfile
+) -> None:
+    told.device, told.is_open = ("cuda", None), True
+    profile.record_device()
+    assert told.calls == ["start CPU", "stop", "start CPU+CUDA of this thread"]
+    assert not told.warnings
 
-    def no_step() -> None:
+
+def test_where_there_is_one_kind_of_profile_what_is_open_is_no_place_to_begin(
+    told: Told, tmp_path: Path
+) -> None:
+    told.knows_all_threads = False
+    for is_open in (False, True):
+        told.calls.clear()
+        told.device, told.is_open = None, is_open
+        profile = WholeProfile(RunOptions(target="program.py", directory=str(tmp_path)), told.warnings.append)
+        profile.start()
+        told.device = ("cuda", None)
         profile.record_device()
-        reminded.set()
-
-    profile.wait_for_step(no_step)
-    while not reminded.is_set():  # a pending call comes between two bytecodes of the main thread
-        pass
-    assert told.calls == ["start CPU", "stop", "start CPU+CUDA"]
+        again = [] if is_open else ["start CPU+CUDA of this thread"]
+        assert told.calls == ["start CPU of this thread", "stop", *again]
+        assert profile.running is not is_open
+        assert told.warnings == ([whole.CANNOT_BEGIN] if is_open else [])

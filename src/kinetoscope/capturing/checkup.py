@@ -217,6 +217,7 @@ _HOOKS: Final = (
     ("torch._dynamo.utils", "counters", "counters.json"),
     ("torch._dynamo.utils", "compile_times", "compile_times.txt"),
     ("torch.autograd.profiler", "_prepare_profiler", "giving way to a profiler of the program"),
+    ("torch.cuda", "_lazy_init", "hearing of the first use of the device"),
     ("torch.profiler._utils", "_init_for_cuda_graphs", "the work-around for old drivers"),
 )
 

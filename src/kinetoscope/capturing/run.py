@@ -12,6 +12,7 @@ from typing import Any
 from kinetoscope.capturing import environment
 from kinetoscope.capturing.compile_log import CompileLog, CudagraphSkips
 from kinetoscope.capturing.directory import CaptureDirectory
+from kinetoscope.capturing.first_use import after_first_use
 from kinetoscope.capturing.foreign import ForeignProfiler
 from kinetoscope.capturing.hooks import StepHooks
 from kinetoscope.capturing.importing import ImportWatcher
@@ -156,13 +157,13 @@ class ProgramRun:
 
     def _wait_for_device(self, torch: Any) -> None:
         cuda = getattr(torch, "cuda", None)
-        call_later = getattr(cuda, "_lazy_call", None)
         if cuda is None or getattr(torch.version, "cuda", None) is None:
             return
-        if call_later is None:
-            self.manifest.warn("torch.cuda has no _lazy_call; lost: the work-around for old drivers")
-        else:
-            call_later(self._device_initialised)
+        if not after_first_use(cuda, self._device_initialised):
+            self.manifest.warn(
+                "torch.cuda has no _lazy_init; lost: the work-around for old drivers, and what the device"
+                " does before the first step"
+            )
 
     def _device_initialised(self) -> None:
         if self.is_child():

@@ -5,8 +5,9 @@ seen: both are profiled whole. Which programs they are is known only later, so t
 start and goes off as soon as the loops of the program, or its steps so far, say that it is a long one.
 
 The device is recorded from the first step on, once that step has said that the program may be short: what
-attaches to a device for a profile is never gone for certain, and launches are slower while it is there. A
-program that does not seem to compile anything may have no steps, and is recorded from its device's beginning.
+attaches to a device for a profile is never gone for certain, launches are slower while it is there, and a
+program that is busy with its device while it goes can crash. A program that does not seem to compile anything
+may have no steps, and is recorded from its device's beginning.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any, Final
 from kinetoscope.capturing.options import RunOptions
 from kinetoscope.capturing.session import ProfileSession, device_module, synchronize
 
-__all__ = ["DEVICE_NOT_SEEN", "UNSEEN_THREAD", "Watchdog", "WholeProfile", "resident_bytes"]
+__all__ = ["CANNOT_BEGIN", "DEVICE_NOT_SEEN", "UNSEEN_THREAD", "Watchdog", "WholeProfile", "resident_bytes"]
 
 UNSEEN_THREAD: Final = (
     "the program's steps ran in another thread than the one that imported torch, and this torch (before 2.7)"
@@ -32,14 +33,17 @@ UNSEEN_THREAD: Final = (
 )
 
 DEVICE_NOT_SEEN: Final = (
-    "the program ended within a second of its first use of the device, before anything compiled was called;"
-    " lost: what the device did"
+    "the program used a device and speaks of compiling, but nothing compiled was called and no other steps"
+    " were seen; lost: what the device did. Put kinetoscope.capture around the part that is to be recorded"
+)
+
+CANNOT_BEGIN: Final = (
+    "the device was first used inside an operator or a record_function, where this torch (before 2.7) cannot"
+    " begin to record it; lost: the profile of the whole program, which a short one needs"
 )
 
 _TICK_SECONDS: Final = 0.2
 _DETACH_SECONDS, _DETACH_CALLS = 0.3, 30
-# A program that has used its device for this long without a step is recorded with it all the same.
-_PATIENCE_SECONDS: Final = 1.0
 
 
 def resident_bytes() -> int:
@@ -54,15 +58,15 @@ def resident_bytes() -> int:
 class WholeProfile:
     """The profile of a program from its start, within limits."""
 
-    def __init__(self, options: RunOptions) -> None:
+    def __init__(self, options: RunOptions, warn: Callable[[str], None]) -> None:
         self._options = options
+        self._warn = warn
         self._session: ProfileSession | None = None
         self.activities: list[str] = []
         self.started_s = 0.0
         self.recorded_device = False
         """Whether the device was ever recorded; what attached to it for that may still be there."""
         self._had_device = False
-        self._patience: Watchdog | None = None
         self.marked = 0
         """Steps marked in the trace so far."""
 
@@ -72,11 +76,16 @@ class WholeProfile:
         return self._session is not None
 
     @property
+    def missed_device(self) -> bool:
+        """Whether the program uses a device that this profile does not record."""
+        return self._session is not None and not self._had_device and device_module() is not None
+
+    @property
     def lets_others_stop_it(self) -> bool:
         """Whether another thread than the one that turned it on may turn the profiler off."""
         return self._session is None or self._session.all_threads
 
-    def start(self) -> None:
+    def start(self, *, all_threads: bool = True) -> None:
         """Turn the profiler on, for the device too if the program has initialised one."""
         options = self._options
         self._had_device = device_module() is not None
@@ -85,7 +94,7 @@ class WholeProfile:
             with_stack=options.with_stack,
             profile_memory=options.profile_memory,
             # The thread that trains may be another than the one that imported torch.
-            all_threads=True,
+            all_threads=all_threads,
         )
         session.start()
         self._session = session
@@ -100,33 +109,20 @@ class WholeProfile:
             self._session.mark_step(number)
             self.marked += 1
 
-    def wait_for_step(self, otherwise: Callable[[], None]) -> None:
-        """The device is to be recorded from the first step on; call back if none has come for a while."""
-        if self._session is None:
-            return  # nothing is recorded whole: there is nothing to record the device with
-        self._patience = Watchdog(otherwise)
-        self._patience.arm(_PATIENCE_SECONDS)
-
     def record_device(self) -> None:
         """Record the device too, if the program has initialised one since the start."""
-        self._wait_no_longer()
-        if self._session is not None and not self._had_device and device_module() is not None:
-            self.discard(detach=False)
-            self.start()
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the device is not recorded yet because a step is expected."""
-        return self._patience is not None
-
-    def _wait_no_longer(self) -> None:
-        patience, self._patience = self._patience, None
-        if patience is not None:
-            patience.disarm()
+        session = self._session
+        if session is None or self._had_device or device_module() is None:
+            return
+        self.discard(detach=False)
+        is_open = session.left_open()
+        if is_open and not session.all_threads:
+            self._warn(CANNOT_BEGIN)
+            return
+        self.start(all_threads=not is_open)
 
     def discard(self, *, detach: bool = True) -> None:
         """Turn the profiler off and forget what it recorded."""
-        self._wait_no_longer()
         session, self._session = self._session, None
         if session is not None:
             with detaching_cupti(detach and session.activities != ["CPU"]):
@@ -138,7 +134,6 @@ class WholeProfile:
         Without ``detach`` where another profiler starts at once: one that starts while CUPTI is still
         being detached records nothing of the device (seen with torch 2.11 on an H200).
         """
-        self._wait_no_longer()
         session, self._session = self._session, None
         if session is not None:
             with detaching_cupti(detach and session.activities != ["CPU"]):
@@ -225,5 +220,7 @@ class Watchdog:
     def _watch(self, wake: threading.Event) -> None:
         while not wake.wait(_TICK_SECONDS):
             if self.passed():
+                # The call may come when nobody has this watchdog any more: what it runs stays for ever.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._pending))
                 ctypes.pythonapi.Py_AddPendingCall(self._pending, None)
                 wake.wait(1.0)

@@ -72,7 +72,7 @@ class Window:
         self.model: dict[str, int | None] | None = None
         self.hooks: StepHooks | None = None
         self.steps = StepCount()
-        self.whole = WholeProfile(options)
+        self.whole = WholeProfile(options, warn)
         self.start_trace: Any = None
         self.window_trace: Any = None
         self._options = options
@@ -109,10 +109,8 @@ class Window:
         return not self._unseen_thread
 
     def device_initialised(self) -> None:
-        """The program has initialised its device."""
-        if self.phase == "warmup" and self.steps.number < 0 and self._warmup.expects_steps(sys._getframe(1)):
-            self.whole.wait_for_step(otherwise=lambda: self._guarded(self.whole.record_device))
-        else:
+        """The program has initialised its device. One that will have steps is recorded from the first on."""
+        if not self._warmup.expects_steps(sys._getframe(1)) or self.steps.number >= 0:
             self._guarded(self.whole.record_device)
 
     def foreign_profiler(self) -> None:
@@ -132,7 +130,7 @@ class Window:
         """The program is over: save what is being recorded."""
         if self._unseen_thread and self.steps.number < 0:
             self._warn(UNSEEN_THREAD)
-        if self.whole.is_waiting:
+        if self.whole.missed_device:
             self._warn(DEVICE_NOT_SEEN)
         self.steps.catch_up()
         if self.phase in ("profiling", "cold"):
@@ -223,6 +221,8 @@ class Window:
                 self._end_after()
         elif self.phase == "variants":
             self._variant_boundary()
+        elif self.phase == "between variants":
+            self._next_variant()
 
     def _warmup_boundary(self) -> None:
         if self.whole.running:
@@ -359,7 +359,7 @@ class Window:
         synchronize()
         self.times["variants"][self._variants.pop(0)] = self.steps.timer.end()
         session.stop()
-        self._next_variant()
+        self.phase = "between variants"  # what is open here must not close in the next profile
 
     # --- other windows ---
 
