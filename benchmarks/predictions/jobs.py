@@ -76,7 +76,7 @@ class Job:
 
     def complain(self) -> None:
         """What it said last."""
-        said = self.log.read_text(errors="replace").strip().splitlines()[-12:] if self.log.exists() else []
+        said = self.log.read_text(errors="replace").strip().splitlines()[-25:] if self.log.exists() else []
         print(f"FAILED {self.name} (status {self.poll()}):", *said, sep="\n  ", file=sys.stderr, flush=True)
         self.kill()
 
@@ -132,7 +132,12 @@ def captured(pair: str, lane: Lane, gates: Path, into: Path, options: Sequence[s
                 *(sys.executable, "-m", "kinetoscope", "run", "--no-report", "-o", str(into), *options),
                 *(str(_HERE / "program.py"), pair, "before", "--gate", str(gate), "--steps", str(steps)),
             ],
-            env={**os.environ, "PYTHONPATH": str(_SOURCE), "CUDA_VISIBLE_DEVICES": lane.device},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(_SOURCE),
+                "PYTHONFAULTHANDLER": "1",
+                "CUDA_VISIBLE_DEVICES": lane.device,
+            },
             stdout=stream,
             stderr=stream,
         )

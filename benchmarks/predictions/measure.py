@@ -7,9 +7,10 @@ Needs a GPU, torch and the standard library. A truth comes from a process that w
 had only imported torch, so that no profiler ever ran in it; sides alternate. All processes of a batch start
 side by side and are then timed one by one; a pair stays on one device, and each device is fed from cores of
 its own. One process is some percent faster than the next, so there are several of each side, and several
-captures, all made by `kinetoscope run`: OUT/<pair>/ is the one whose step without a profiler is the median
-of them. Where others slowed the cores down meanwhile, it is measured again, until there are so many calm
-ones or the time is up. A later run with the same OUT goes on. Programs that failed are named on stderr.
+captures, all made by `kinetoscope run`: OUT/<pair>/ is the one whose step without a profiler is nearest to
+the median of the truths of that side (which says nothing of the other side). Where others slowed the cores
+down meanwhile, it is measured again, until there are so many calm ones or the time is up. A later run with
+the same OUT goes on. Programs that failed are named on stderr.
 """
 
 from __future__ import annotations
@@ -107,14 +108,15 @@ def is_even(host_ns: Sequence[int]) -> bool:
     return max(parts) <= _EVEN * statistics.median(parts)
 
 
-def choose(folder: Path, pair: str, usual_spin_ns: float) -> None:
-    """Keep the median of the pair's captures, by its steps without a profiler, as OUT/<pair>."""
-    found = candidates(folder, pair, usual_spin_ns)
+def choose(measured: Measured, pair: str) -> None:
+    """Keep as OUT/<pair> the capture whose step without a profiler is nearest to the truths of that side."""
+    folder = measured.folder
+    found = candidates(folder, pair, measured.usual_spin_ns)
     calm = [one for one in found if one.is_calm] or found
-    if calm:
-        # of two in the middle the one made first, which is neither the faster nor the slower on purpose
-        middle = calm[(len(calm) - 1) // 2 : len(calm) // 2 + 1]
-        chosen = min(middle, key=lambda one: one.started).path
+    truths = measured.truths[pair]["before"]
+    if calm and truths:
+        usual_ns = 1e6 * statistics.median(each["median_ms"] for each in truths)
+        chosen = min(calm, key=lambda one: abs(one.before_ns - usual_ns)).path
         shutil.rmtree(folder / pair, ignore_errors=True)
         shutil.copytree(chosen, folder / pair, ignore=shutil.ignore_patterns("compile_log"))
         steps = " ".join(f"{one.before_ns / 1e6:.3f}{'' if one.is_calm else ' (not calm)'}" for one in found)
@@ -195,7 +197,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="calm processes of each side")
     parser.add_argument("--captures", type=int, default=3, help="calm captures of each pair")
     parser.add_argument("--only", nargs="*")
-    parser.add_argument("--batch", type=int, default=15, help="pairs whose sides wait at their gates at once")
+    parser.add_argument(
+        "--batch", type=int, default=15, help="pairs whose processes wait at their gates at once"
+    )
     parser.add_argument("--lanes", type=int, default=2, help="devices that are used at once, at most")
     parser.add_argument("--seconds", type=float, default=3600.0, help="time for all")
     options = parser.parse_args()
@@ -231,11 +235,12 @@ def main() -> None:
     captures = truths = 1
     while time.monotonic() + _ROUND_S < end and (captures <= options.captures or truths <= options.repeats):
         some = measured.without_captures(names, captures) if captures <= options.captures else []
-        if some:
-            make_captures(folder, {name: where[name] for name in some}, warmups, end)
-            _say(f"captures {captures}: {len(some)} more")
-        else:
-            captures += 1
+        for first in range(0, len(some), options.batch):
+            if time.monotonic() + _ROUND_S / 2 < end:
+                batch = some[first : first + options.batch]
+                make_captures(folder, {name: where[name] for name in batch}, warmups, end)
+                _say(f"captures {captures}: {len(batch)} more")
+        captures += not some
         some = measured.without_truths(names, truths) if truths <= options.repeats else []
         for first in range(0, len(some), options.batch):
             if time.monotonic() + _ROUND_S / 2 < end:
@@ -244,7 +249,7 @@ def main() -> None:
                 _say(f"truths {truths}: {len(batch)} more")
         truths += not some
     for name in names:
-        choose(folder, name, usual)
+        choose(measured, name)
     _say("measured")
 
 
