@@ -10,52 +10,17 @@ import pytest
 from helpers import (
     Event,
     call,
-    event,
     kernel,
-    links_of,
     note,
     op,
     region,
 )
 from kinetoscope.ingest.unprofiled import Unprofiled
-from kinetoscope.replay import Model, breaks, build, changes, cuda_graphs, run
+from kinetoscope.replay import breaks, changes, cuda_graphs, run
 from kinetoscope.replay import predict as predictions
 from kinetoscope.replay.constants import BEST
-from kinetoscope.replay.distortion import correct
 from kinetoscope.replay.predict import Before, predict
-
-STEPS = 6
-
-
-def model_of(tmp_path: Path, events: list[Event]) -> Model:
-    model = build(links_of(tmp_path, events))
-    assert model is not None
-    return model
-
-
-def steps(length_us: float, events_of: object) -> list[Event]:
-    events: list[Event] = []
-    for number in range(STEPS):
-        events.append(note(f"ProfilerStep#{number}", length_us * number, length_us))
-        events += events_of(length_us * number, 10 * number)  # type: ignore[operator]
-    return events
-
-
-def compiled_step(at: float, first: int) -> list[Event]:
-    """400 us: a lookup of 30, a region of 300 with a graph of 250 that launches three kernels of 20 us."""
-    events = [
-        op("TorchDynamo Cache Lookup", at + 10, 30),
-        region("0/0", at + 50, 300),
-        op("## Call CompiledFxGraph f ##", at + 80, 250),
-    ]
-    for number in range(3):
-        start = at + 100 + 70 * number
-        events += [
-            op("triton_poi_fused_0", start, 40),
-            call(first + number + 1, start + 10, 20),
-            kernel(first + number + 1, start + 32, 20, name="triton_poi_fused_0"),
-        ]
-    return events
+from replay_helpers import STEPS, compiled_step, model_of, steps
 
 
 def test_cuda_graphs(tmp_path: Path) -> None:
@@ -229,64 +194,6 @@ def test_no_compile(tmp_path: Path) -> None:
     changed = changes.no_compile(model)
     assert run(changed).step_ns == 100_000
     assert (changed.items.kind == 0).sum() == STEPS - 1
-
-
-def test_profiler_is_taken_away_first(tmp_path: Path) -> None:
-    def with_flush(at: float, first: int) -> list[Event]:
-        flush = event("overhead", "Buffer Flush", at + 360, 30, pid=-1, tid=0)
-        return [*compiled_step(at, first), flush]
-
-    model = model_of(tmp_path, steps(400, with_flush))
-    assert run(model).step_ns == 400_000
-    (best, *_) = correct(model, None)
-    assert run(best.model).step_ns == 370_000
-
-
-def test_time_between_two_step_marks_is_the_profilers(tmp_path: Path) -> None:
-    events: list[Event] = []
-    for number in range(STEPS):
-        events.append(note(f"ProfilerStep#{number}", 400 * number, 375))
-        events += compiled_step(400 * number, 10 * number)
-    model = model_of(tmp_path, events)
-    assert run(model).step_ns == 400_000
-    assert run(correct(model, None)[0].model).step_ns == 375_000
-
-
-def test_host_time_is_scaled_to_the_unprofiled_step(tmp_path: Path) -> None:
-    model = model_of(tmp_path, steps(400, compiled_step))
-    best, alike, by_event = correct(model, 200_000)
-    assert alike.host_scale == pytest.approx(0.5, abs=0.001)
-    assert not best.is_device_bound
-    for one in (best, alike, by_event):
-        assert run(one.model).step_ns == pytest.approx(200_000, rel=0.01)
-    # by event: the lookup's 30 us are one segment with two borders, and all are at least a fifth of before
-    assert (by_event.model.host.dur_ns >= 0.19 * model.host.dur_ns).all()
-
-
-def test_what_recorded_nothing_is_hardly_scaled(tmp_path: Path) -> None:
-    # 400 us: a lookup of 190, in which nothing is recorded, and 20 operators of 8 us, one every 10
-    def step(at: float, first: int) -> list[Event]:
-        operators = [op("aten::relu", at + 200 + 10 * number, 8) for number in range(20)]
-        launch = [call(first + 1, at + 391, 6), kernel(first + 1, at + 399, 5)]
-        return [op("TorchDynamo Cache Lookup", at + 5, 190), *operators, *launch]
-
-    model = model_of(tmp_path, steps(400, step))
-    best, alike, _ = correct(model, 240_000)
-    for one in (best, alike):
-        assert run(one.model).step_ns == pytest.approx(240_000, rel=0.01)
-    lookup = int(model.host.dur_ns.argmax())
-    assert model.host.dur_ns[lookup] == 190_000
-    # alike: 0.6 of it; recording its beginning can have cost 30 us
-    assert alike.model.host.dur_ns[lookup] == pytest.approx(114_000, rel=0.01)
-    assert best.model.host.dur_ns[lookup] == 160_000
-
-
-def test_device_bound_steps_scale_the_device(tmp_path: Path) -> None:
-    model = model_of(tmp_path, steps(400, compiled_step))
-    slow = model.with_events(model.events.dur_ns * 10)
-    found = correct(slow, 640_000)
-    assert all(one.is_device_bound for one in found)
-    assert run(found[0].model).step_ns == pytest.approx(640_000, rel=0.006)
 
 
 def test_no_gain_is_said(tmp_path: Path) -> None:

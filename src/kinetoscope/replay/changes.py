@@ -49,10 +49,8 @@ def no_copies(model: Model, constants: Constants = BEST) -> Model:
 
 def _as_pinned(model: Model, copies: Int64, constants: Constants) -> Int64:
     """Durations of device events with these copies, if of pageable memory, at the speed of pinned memory."""
-    c, names = model.links.trace.columns, model.links.trace.names
     row, dur = model.events.row, model.events.dur_ns
-    slow = names.where(lambda name: "Pageable" in name)[c.name[row]] & (c.category[row] == Category.MEMCPY)
-    slow &= np.isin(model.events.block, copies)
+    slow = model.is_pageable_copy() & np.isin(model.events.block, copies)
     if not slow.any():
         return dur
     size = np.array([number_of(args.get("bytes")) or 0 for args in model.links.trace.args_of(row[slow])])

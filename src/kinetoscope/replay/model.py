@@ -15,7 +15,7 @@ from enum import IntEnum
 import numpy as np
 
 from kinetoscope.link import Links
-from kinetoscope.trace import Bool, Int64, UInt8
+from kinetoscope.trace import Bool, Category, Int64, UInt8
 
 
 class Item(IntEnum):
@@ -179,6 +179,13 @@ class Model:
             found = replace(found, waits=waits)
         if device != 1:
             found = found.with_events(np.rint(self.events.dur_ns * device).astype(np.int64))
+        return found
+
+    def is_pageable_copy(self) -> Bool:
+        """Device events that copy from or to pageable memory, at the pace of the CPU; one flag an event."""
+        c, row = self.links.trace.columns, self.events.row
+        named = self.links.trace.names.where(lambda name: "Pageable" in name)
+        found: Bool = named[c.name[row]] & (c.category[row] == Category.MEMCPY)
         return found
 
     def with_events(self, dur_ns: Int64) -> Model:
