@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+import time
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -336,3 +337,50 @@ def test_what_closes_in_the_next_profile_does_no_harm(runner: Runner) -> None:
     """Of the same kind, that crashes torch 2.13 in most runs."""
     ran = runner.python("-c", CLOSED_IN_THE_NEXT)
     assert (ran.stdout, ran.status) == ("done\n", 0), ran.stderr
+
+
+STILL_OPEN = """\
+import sys, torch
+from kinetoscope.capturing.session import ProfileSession
+kind = {"all_threads": sys.argv[1] == "all"}
+def marks():  # in a generator, as much of what stays open is
+    for number in range(2000):
+        with torch.profiler.record_function(str(number)): yield
+first = ProfileSession("cpu", **kind)
+first.start()
+opened = [marks() for _ in range(2000)]
+for each in opened: next(each)
+first.stop()
+del first
+second = torch.profiler.profile() if sys.argv[2] == "own" else ProfileSession("cpu", **kind)
+second.start()
+kept = [torch.ones(n) for n in range(5000)]
+for each in reversed(opened): each.close()
+second.stop()
+print("done")
+"""
+
+
+@pytest.mark.parametrize(("kind", "then"), [("this", "ours"), ("all", "ours"), ("this", "own")])
+def test_a_mark_that_closes_in_a_later_profile_does_no_harm(runner: Runner, kind: str, then: str) -> None:
+    """As an epoch that began in the window and ends in a later profile of ours or of the program."""
+    ran = runner.python("-c", STILL_OPEN, kind, then)
+    assert (ran.stdout, ran.status) == ("done\n", 0), ran.stderr
+
+
+def test_a_mark_that_was_open_is_as_good_as_new(tmp_path: Path) -> None:
+    mark = torch.profiler.record_function("used again")
+    first = ProfileSession("cpu")
+    first.start()
+    with mark:
+        first.stop()
+    second = ProfileSession("cpu")
+    second.start()
+    with mark:
+        time.sleep(0.02)
+    torch.ones(4)
+    second.stop()
+    second.save(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    (again,) = [event for event in events if event.get("name") == "used again"]
+    assert 20_000 <= again["dur"] < 1_000_000  # microseconds

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
 import inspect
 import sys
 import threading
@@ -145,6 +147,29 @@ def _marks() -> tuple[Callable[[str], Any], Callable[[Any], None]]:
     return begin_slowly, lambda mark: mark.__exit__(None, None, None)
 
 
+def _end_unheard() -> None:
+    """Have every `record_function` that is open now end without telling a profiler.
+
+    Its end would be written into what it began in. It keeps its place, with a record that has ended already;
+    the record that it had is never given up, since torch ends one that goes.
+    """
+    import torch
+
+    mark: Any = torch.autograd.profiler.record_function
+    types = {mark, *mark.__subclasses__()}
+    marks = [thing for thing in gc.get_objects() if type(thing) in types]
+    marks = [mark for mark in marks if mark.__dict__.get("record") is not None]
+    if not marks:
+        return
+    disable: Any = torch._C
+    with disable.DisableTorchFunction(), disable._DisableTorchDispatch():  # modes of the program's
+        ended = torch.ops.profiler._record_function_enter_new("", None)
+        torch.ops.profiler._record_function_exit._RecordFunction(ended)
+    for mark in marks:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(mark.record))
+        mark.record = ended
+
+
 def _quietly(profile: Callable[..., Any]) -> dict[str, bool]:
     """What keeps torch 2.10 to 2.12 from warning, at every profile, of events lost between several cycles.
 
@@ -161,8 +186,9 @@ class ProfileSession:
 
     What is open when a profile stops (an operator, a `record_function`) tells its end to the profile that is
     on when it closes: if that is of the same kind, of all threads or of this one, torch takes it for the
-    first, whose memory is free by now, and writes into that. So a profile must not follow one of its kind
-    within the same call of the program: see :meth:`left_open`.
+    first, whose memory is free by now, and writes into that. A `record_function` that is open at :meth:`stop`
+    therefore tells nobody. An operator does, so a profile must not follow one of its kind within the same
+    call of the program: see :meth:`left_open`.
     """
 
     def __init__(
@@ -250,9 +276,11 @@ class ProfileSession:
             time.sleep(2e-9 * _CLOCKS_DIFFER_NS)
             self._stopped_ns = time.time_ns()
             self._profile.stop_trace()
+        if "CPU" in self.activities:
+            _end_unheard()
 
     def left_open(self) -> bool:
-        """Whether something of the program was open when this profile stopped. Takes 1 us an event."""
+        """Whether something of the program was open when this profile stopped. Takes some us an event."""
         results = getattr(getattr(self._profile, "profiler", None), "kineto_results", None)
         if results is None:
             return True
