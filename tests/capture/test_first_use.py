@@ -61,6 +61,22 @@ def test_an_initialisation_that_fails_is_none(cuda: Any) -> None:
     assert states == ["initialised"]
 
 
+def test_what_the_program_has_put_in_its_place_stays(cuda: Any) -> None:
+    states: list[str] = []
+    original = cuda._lazy_init
+    assert after_first_use(cuda, lambda: states.append(cuda.state))
+    hooked = cuda._lazy_init
+
+    def of_the_program() -> None:
+        hooked()
+
+    cuda._lazy_init = of_the_program
+    cuda._lazy_init()
+    assert states == ["initialised"]
+    assert cuda._lazy_init is of_the_program
+    assert cuda.part._lazy_init is original
+
+
 def test_a_torch_that_cannot_tell(cuda: Any) -> None:
     del cuda._lazy_init
     assert not after_first_use(cuda, lambda: None)

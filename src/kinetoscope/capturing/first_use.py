@@ -25,7 +25,9 @@ def after_first_use(cuda: ModuleType, callback: Callable[[], None]) -> bool:
         result = original(*arguments, **keywords)
         if holders and cuda.is_initialized():  # it also returns at once to what is called meanwhile
             while holders:
-                holders.pop()._lazy_init = original
+                holder = holders.pop()
+                if holder._lazy_init is initialise:  # and not what the program has put there since
+                    holder._lazy_init = original
             callback()
         return result
 
