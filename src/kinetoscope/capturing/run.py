@@ -172,7 +172,10 @@ class ProgramRun:
             self._profile_emptily()
         except Exception as error:
             self.manifest.warn(f"the empty-profiler work-around failed: {error}")
-        self.window.device_initialised()
+        try:
+            self.window.device_initialised()
+        except Exception as error:
+            self.manifest.warn(f"the first use of the device could not be followed: {error}")
 
     def _profile_emptily(self) -> None:
         torch = sys.modules["torch"]

@@ -155,14 +155,14 @@ def _end_unheard() -> None:
     """
     import torch
 
-    mark: Any = torch.autograd.profiler.record_function
-    types = {mark, *mark.__subclasses__()}
-    marks = [thing for thing in gc.get_objects() if type(thing) in types]
+    kind: Any = torch.autograd.profiler.record_function
+    kinds = {kind, *kind.__subclasses__()}
+    marks = [thing for thing in gc.get_objects() if type(thing) in kinds]
     marks = [mark for mark in marks if mark.__dict__.get("record") is not None]
     if not marks:
         return
-    disable: Any = torch._C
-    with disable.DisableTorchFunction(), disable._DisableTorchDispatch():  # modes of the program's
+    core: Any = torch._C
+    with core.DisableTorchFunction(), core._DisableTorchDispatch():  # modes of the program's
         ended = torch.ops.profiler._record_function_enter_new("", None)
         torch.ops.profiler._record_function_exit._RecordFunction(ended)
     for mark in marks:

@@ -112,7 +112,7 @@ class WholeProfile:
     def record_device(self) -> None:
         """Record the device too, if the program has initialised one since the start."""
         session = self._session
-        if session is None or self._had_device or device_module() is None:
+        if session is None or not self.missed_device:
             return
         self.discard(detach=False)
         is_open = session.left_open()
@@ -220,7 +220,5 @@ class Watchdog:
     def _watch(self, wake: threading.Event) -> None:
         while not wake.wait(_TICK_SECONDS):
             if self.passed():
-                # The call may come when nobody has this watchdog any more: what it runs stays for ever.
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._pending))
                 ctypes.pythonapi.Py_AddPendingCall(self._pending, None)
                 wake.wait(1.0)

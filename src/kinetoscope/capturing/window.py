@@ -110,7 +110,7 @@ class Window:
 
     def device_initialised(self) -> None:
         """The program has initialised its device. One that will have steps is recorded from the first on."""
-        if not self._warmup.expects_steps(sys._getframe(1)) or self.steps.number >= 0:
+        if self.steps.number >= 0 or not self._warmup.expects_steps(sys._getframe(1)):
             self._guarded(self.whole.record_device)
 
     def foreign_profiler(self) -> None:
