@@ -170,5 +170,5 @@ def run_all(jobs: Sequence[Job], on_done: Callable[[Job], None], end: float) -> 
     used = {job.lane: None for job in ready}
     with ThreadPoolExecutor(max_workers=max(1, len(used))) as pool:
         list(pool.map(through, used))
-    for job in jobs:
-        shutil.rmtree(job.gate.parent, ignore_errors=True)
+    for gates in {job.gate.parent for job in jobs}:
+        shutil.rmtree(gates, ignore_errors=True)

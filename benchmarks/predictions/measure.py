@@ -25,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,6 @@ class Candidate:
 
     before_ns: int
     is_calm: bool
-    started: str
     path: Path
 
 
@@ -97,7 +96,7 @@ def candidates(folder: Path, pair: str, usual_spin_ns: float) -> list[Candidate]
             if when in said["calibration"]
         ]
         is_calm = all(spin <= _CALM * usual_spin_ns for spin in spins) and is_even(before["host_ns"])
-        found.append(Candidate(before["mean_ns"], is_calm, said["started"], manifest.parent))
+        found.append(Candidate(before["mean_ns"], is_calm, manifest.parent))
     return sorted(found)
 
 
@@ -127,6 +126,13 @@ def _say(text: str) -> None:
     print(f"{time.monotonic() - _BEGAN:6.1f} s  {text}", file=sys.stderr, flush=True)
 
 
+def batches(names: Sequence[str], size: int, end: float) -> Iterator[Sequence[str]]:
+    """So many at a time, while there is time for one."""
+    for first in range(0, len(names), size):
+        if time.monotonic() + _ROUND_S / 2 < end:
+            yield names[first : first + size]
+
+
 def make_captures(folder: Path, where: dict[str, Lane], warmups: dict[str, int], end: float) -> None:
     """One more of each of these pairs, in its lane."""
     gates = gates_in(folder)
@@ -145,14 +151,13 @@ def measure_truths(measured: Measured, where: dict[str, Lane], end: float) -> No
     for name, lane in where.items():
         for side in ("before", "after"):
             job_name = f"{name}-{side}"
-            times = measured.folder / f"{job_name}.json"
+            times = gates / f"{job_name}.json"
             known[job_name] = (name, side, times)
             jobs.append(forked(job_name, lane, gates, [name, side, "--times", str(times)]))
 
     def done(job: Job) -> None:
         name, side, times = known[job.name]
         summary = _summary(json.loads(times.read_text()), measured.usual_spin_ns)
-        times.unlink()
         if summary is not None:
             with measured.lock:
                 measured.truths[name][side].append(summary)
@@ -235,18 +240,14 @@ def main() -> None:
     captures = truths = 1
     while time.monotonic() + _ROUND_S < end and (captures <= options.captures or truths <= options.repeats):
         some = measured.without_captures(names, captures) if captures <= options.captures else []
-        for first in range(0, len(some), options.batch):
-            if time.monotonic() + _ROUND_S / 2 < end:
-                batch = some[first : first + options.batch]
-                make_captures(folder, {name: where[name] for name in batch}, warmups, end)
-                _say(f"captures {captures}: {len(batch)} more")
+        for batch in batches(some, options.batch, end):
+            make_captures(folder, {name: where[name] for name in batch}, warmups, end)
+            _say(f"captures {captures}: {len(batch)} more")
         captures += not some
         some = measured.without_truths(names, truths) if truths <= options.repeats else []
-        for first in range(0, len(some), options.batch):
-            if time.monotonic() + _ROUND_S / 2 < end:
-                batch = some[first : first + options.batch]
-                measure_truths(measured, {name: where[name] for name in batch}, end)
-                _say(f"truths {truths}: {len(batch)} more")
+        for batch in batches(some, options.batch, end):
+            measure_truths(measured, {name: where[name] for name in batch}, end)
+            _say(f"truths {truths}: {len(batch)} more")
         truths += not some
     for name in names:
         choose(measured, name)
