@@ -18,7 +18,7 @@ from helpers import (
 from kinetoscope.ingest.unprofiled import Unprofiled
 from kinetoscope.replay import breaks, changes, cuda_graphs, run
 from kinetoscope.replay import predict as predictions
-from kinetoscope.replay.constants import BEST
+from kinetoscope.replay.constants import BEST, MOST
 from kinetoscope.replay.predict import Before, predict
 from replay_helpers import STEPS, compiled_step, model_of, steps
 
@@ -108,6 +108,34 @@ def test_pieces_are_entered_and_left_once(tmp_path: Path) -> None:
     model = model_of(tmp_path, steps(500, step))
     assert breaks.break_ns(model) == (STEPS - 1) * (220_000 - 100_000 + 10_000 + 30_000)
     assert run(breaks.no_breaks(model)).step_ns == 340_000
+
+
+@pytest.mark.parametrize(
+    ("check_us", "saved_ns"),
+    [
+        # half of the 100 us that follow the check are due to its cold caches
+        (100, 100_000 + 50_000),
+        # a check of half of what fills the caches, so a quarter; and of the 30 us only that it took
+        (30, 30_000 + 7_500),
+        # no more follows than 100 us
+        (400, 400_000 + 50_000),
+    ],
+)
+def test_no_guards(tmp_path: Path, check_us: int, saved_ns: int) -> None:
+    def step(at: float, first: int) -> list[Event]:
+        return [
+            op("TorchDynamo Cache Lookup", at + 10, check_us),
+            region("0/0", at + 20 + check_us, 60),
+            call(first + 1, at + 30 + check_us, 10),
+            kernel(first + 1, at + 45 + check_us, 10),
+        ]
+
+    length = check_us + 100
+    model = model_of(tmp_path, steps(length, step))
+    assert run(model).step_ns == 1_000 * length
+    assert run(changes.no_guards(model)).step_ns == 1_000 * length - saved_ns
+    # at most, nothing is colder
+    assert run(changes.no_guards(model, MOST)).step_ns == 1_000 * (length - check_us)
 
 
 def waiting_step(at: float, first: int) -> list[Event]:

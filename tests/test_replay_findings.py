@@ -117,7 +117,9 @@ def test_guard_overhead_of_replayed_graphs_is_not_answered_with_cuda_graphs() ->
     guards = found["guard-overhead"]
     assert guards.cost_ns_per_step == 170_000
     assert guards.saving_ns_per_step is not None
-    assert guards.saving_ns_per_step.best == 170_000
+    # 170 us, and half of the 170 us that follow, of which 0.62 are supposed to be left without a profiler
+    assert guards.saving_ns_per_step.best == pytest.approx(170_000 + 0.5 * 0.62 * 170_000, abs=1)
+    assert guards.saving_ns_per_step.low <= 170_000
     first = find(Facts.of(shared_trace("cases/R42_guard_overhead.json")))[0]
     assert first.code == "guard-overhead"
     told = " ".join(f"{finding.detail} {finding.fix}" for finding in found.values())

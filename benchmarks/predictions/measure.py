@@ -8,8 +8,9 @@ had only imported torch, so that no profiler ever ran in it; sides alternate. Al
 side by side and are then timed one by one; a pair stays on one device, and each device is fed from cores of
 its own. One process is some percent faster than the next, so there are several of each side, and several
 captures, all made by `kinetoscope run`: OUT/<pair>/ is the one whose step without a profiler is nearest to
-the median of the truths of that side (which says nothing of the other side). Where others slowed the cores
-down meanwhile, it is measured again, until there are so many calm ones or the time is up. A later run with
+the median of the truths of that side (which says nothing of the other side), of the calm ones if one of these
+is near. Where others slowed the cores down meanwhile, it is measured again, until there are so many calm ones
+or the time is up. A later run with
 the same OUT goes on. Programs that failed are named on stderr.
 """
 
@@ -34,8 +35,11 @@ from jobs import Job, Lane, captured, forked, gates_in, lanes, run_all
 
 _HERE = Path(__file__).resolve().parent
 _STEPS = 20
-# A capture on a core that others slowed down is chosen only if all were.
+# Of a fixed loop, against its usual time on this machine.
 _CALM = 1.25
+# A capture on a core that others slowed down is chosen only if no other is as near to the truths as this:
+# what slows memory or the device down is not seen in a loop.
+_NEAR = 0.15
 _CALM_ROUND = 1.15
 # Of parts of the steps that a capture timed, the slowest against the median.
 _EVEN, _PARTS = 1.15, 4
@@ -107,15 +111,24 @@ def is_even(host_ns: Sequence[int]) -> bool:
     return max(parts) <= _EVEN * statistics.median(parts)
 
 
+def nearest(found: Sequence[Candidate], usual_ns: float) -> Candidate:
+    """The capture that is kept."""
+
+    def off(one: Candidate) -> float:
+        return abs(one.before_ns - usual_ns)
+
+    calm = [one for one in found if one.is_calm and off(one) <= _NEAR * usual_ns]
+    return min(calm or found, key=off)
+
+
 def choose(measured: Measured, pair: str) -> None:
     """Keep as OUT/<pair> the capture whose step without a profiler is nearest to the truths of that side."""
     folder = measured.folder
     found = candidates(folder, pair, measured.usual_spin_ns)
-    calm = [one for one in found if one.is_calm] or found
     truths = measured.truths[pair]["before"]
-    if calm and truths:
+    if found and truths:
         usual_ns = 1e6 * statistics.median(each["median_ms"] for each in truths)
-        chosen = min(calm, key=lambda one: abs(one.before_ns - usual_ns)).path
+        chosen = nearest(found, usual_ns).path
         shutil.rmtree(folder / pair, ignore_errors=True)
         shutil.copytree(chosen, folder / pair, ignore=shutil.ignore_patterns("compile_log"))
         steps = " ".join(f"{one.before_ns / 1e6:.3f}{'' if one.is_calm else ' (not calm)'}" for one in found)

@@ -97,6 +97,14 @@ class Worth:
         mine = np.isin(host.cause, causes)
         return self._median(host.step[mine], host.dur_ns[mine])
 
+    def less_host_ns(self, change: Change) -> int:
+        """The most host time of any step that goes with a change, waits left out."""
+        if self.before is None:
+            return 0
+        host = self.before.best.model.host
+        less = host.dur_ns - self.before.changed(change).host.dur_ns
+        return int(self._each(host.step, less).max())
+
     @cached_property
     def _waits_ns(self) -> Int64:
         """How long each wait of the model takes when nothing is changed."""
@@ -139,12 +147,16 @@ class Worth:
         *,
         cost_ns: int | None,
         saving: Saving | None = None,
+        goes_ns: int | None = None,
         rows: Int64 | None = None,
         severity: Severity | None = None,
     ) -> Finding:
-        """A finding that costs ``cost_ns`` a step; what it saves tells how much it matters, if known."""
+        """A finding that costs ``cost_ns`` a step; what it saves tells how much it matters, if known.
+
+        ``goes_ns``: what goes with the fix, if that is more than the cost itself.
+        """
         step = self.before.step_ns if self.before is not None else self.facts.step_ns
-        saving = _at_most(saving, cost_ns)
+        saving = _at_most(saving, cost_ns if goes_ns is None else goes_ns)
         share = None if cost_ns is None or not step else min(1.0, cost_ns / step)
         matters = share if saving is None or not step else saving.best / step
         return Finding(
@@ -164,19 +176,23 @@ class Worth:
 
     def _median(self, step: Int64, amount: Int64) -> int:
         """Median over the replayed steps of the sum of these amounts."""
+        return round(float(np.median(self._each(step, amount))))
+
+    def _each(self, step: Int64, amount: Int64) -> Int64:
+        """[steps] the sum of these amounts in each replayed step."""
         assert self.before is not None
         model = self.before.model
         each = np.zeros(model.last_step - model.first_step + 1, np.int64)
         inside = (step >= model.first_step) & (step <= model.last_step)
         np.add.at(each, step[inside] - model.first_step, amount[inside])
-        return round(float(np.median(each)))
+        return each
 
 
-def _at_most(saving: Saving | None, cost_ns: int | None) -> Saving | None:
+def _at_most(saving: Saving | None, goes_ns: int | None) -> Saving | None:
     """A saving that is no more than what goes: medians of steps that differ do not add up."""
-    if saving is None or cost_ns is None:
+    if saving is None or goes_ns is None:
         return saving
-    return replace(saving, low=min(saving.low, cost_ns), best=min(saving.best, cost_ns))
+    return replace(saving, low=min(saving.low, goes_ns), best=min(saving.best, goes_ns))
 
 
 def worth_of(facts: Facts) -> Worth:

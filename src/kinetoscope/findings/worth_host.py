@@ -177,8 +177,8 @@ def _host_cause(
     spent = worth.host_ns(cause) + worth.wait_ns(cause)
     if spent < LITTLE * worth.before.step_ns:
         return []
-    rows = worth.rows(cause)
-    return _finding(worth, code, title, spent, worth.predict(change), rows, fix)
+    goes = max(spent, worth.less_host_ns(change) + worth.wait_ns(cause))
+    return _finding(worth, code, title, spent, worth.predict(change), worth.rows(cause), fix, goes)
 
 
 def _waits(
@@ -211,6 +211,7 @@ def _finding(
     prediction: Prediction | None,
     rows: Int64,
     fix: str,
+    goes: int | None = None,
 ) -> list[Finding]:
     """One finding; none where neither the fix gains anything nor anybody would wonder about the cost."""
     assert worth.before is not None
@@ -226,6 +227,7 @@ def _finding(
             fix if gains else None,
             cost_ns=spent,
             saving=None if prediction is None else prediction.saving,
+            goes_ns=goes,
             rows=rows,
             severity=None if gains else "info",
         )

@@ -21,6 +21,11 @@ from kinetoscope.replay.model import Item, Model
 from kinetoscope.replay.waiting import causes_at
 from kinetoscope.trace import Category, Int64
 
+#: a check of guards this long has read so much memory that nothing else is left in the caches of a core
+_EVICTS_NS = 60_000
+#: host time in which a CPU computes
+_ON_CPU = (Cause.PYTHON, Cause.EAGER, Cause.GRAPH, Cause.WRAPPER, Cause.BREAK, Cause.LAUNCH)
+
 
 def no_sync(model: Model, constants: Constants = BEST) -> Model:
     """Without waits for the device that the program asked for (``item``, ``synchronize``)."""
@@ -104,10 +109,26 @@ def cause_ns(model: Model, cause: Cause) -> int:
     return int(model.host.dur_ns[model.host.cause == cause].sum())
 
 
-def without(model: Model, *causes: Cause) -> Model:
-    """Without the host time of these causes."""
-    gone = np.isin(model.host.cause, causes)
-    return model.with_host(np.where(gone, 0, model.host.dur_ns))
+def no_guards(model: Model, constants: Constants = BEST) -> Model:
+    """Without guard checks, and without the cold caches that long ones leave to what follows them.
+
+    A check reads every object that is guarded. What follows runs with cold caches, for as long as the check
+    took at most: where this was measured (``benchmarks/guards.py``) half of its time is due to them after
+    checks of 60 us and more, and less after shorter ones.
+    """
+    dur, cause = model.host.dur_ns.copy(), model.host.cause
+    is_check = cause == Cause.GUARD
+    change = np.flatnonzero(np.diff(is_check.astype(np.int8), prepend=0, append=0))
+    begins, ends = change[::2], change[1::2]
+    can_be_cold = np.isin(cause, _ON_CPU)
+    for begin, end, until in zip(begins, ends, np.append(begins[1:], len(dur)), strict=True):
+        check_ns = int(dur[begin:end].sum())
+        after = np.arange(end, until)[can_be_cold[end:until]]
+        passed = np.minimum(np.cumsum(dur[after]), check_ns)
+        cold_ns = np.diff(passed, prepend=0)
+        share = constants.cold_share * min(1.0, check_ns / _EVICTS_NS)
+        dur[after] -= np.rint(share * cold_ns).astype(np.int64)
+    return model.with_host(np.where(is_check, 0, dur))
 
 
 def no_compile(model: Model) -> Model:
