@@ -24,6 +24,7 @@ _TRACE_NAME = re.compile(rb'"traceName":\s*"[^"]*"')
 def small_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
     """What is kept of a manifest."""
     kept = {name: manifest.get(name) for name in _KEPT}
+    kept["versions"] = {name: of for name, of in (kept["versions"] or {}).items() if name != "system"}
     kept["cpu"] = {name: (manifest.get("cpu") or {}).get(name) for name in _KEPT_OF_CPU}
     # which device of the machine the current one is
     shown = (manifest.get("environment") or {}).get("CUDA_VISIBLE_DEVICES")
