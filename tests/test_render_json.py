@@ -67,6 +67,7 @@ def test_what_is_not_known_is_null_and_every_field_is_written() -> None:
         "mean_ns": None,
         "median_ns": None,
         "unprofiled_mean_ns": None,
+        "unprofiled_ns": None,
         "list": [],
     }
     assert document["graph_breaks"]["count"] is None

@@ -198,7 +198,11 @@ def _captured(report: Report, facts: Facts, capture: Capture) -> Report:
     return replace(
         report,
         trace=_with_torch(report.trace, capture.torch_version),
-        steps=replace(report.steps, unprofiled_mean_ns=capture.mean_step_ns("before")),
+        steps=replace(
+            report.steps,
+            unprofiled_mean_ns=capture.mean_step_ns("before"),
+            unprofiled_ns=None if capture.unprofiled is None else capture.unprofiled.step_ns,
+        ),
         compile_time=replace(report.compile_time, compile_times_table=capture.compile_times),
         cuda_graphs=joined_regions.cuda_graphs(report.cuda_graphs, log, capture.cudagraph_skips),
     )

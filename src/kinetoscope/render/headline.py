@@ -162,8 +162,8 @@ def _step(report: Report) -> Fact:
     by_device = bool(counted) and steps.median_ns > statistics.median(step.dur_ns for step in counted) + 1
     what = "median device period" if by_device else f"median of {len(counted)}"
     of = f" ({what})" if len(counted) > 1 else ""
-    unprofiled = steps.unprofiled_mean_ns
-    without = "" if unprofiled is None else f", mean {units.duration(unprofiled)} without the profiler"
+    unprofiled = steps.unprofiled_ns
+    without = "" if unprofiled is None else f", {units.duration(unprofiled)} without the profiler"
     said = f"{units.duration(steps.median_ns)}{of}{without}"
     return Fact("Step", said + (f"   {work}" if work else ""))
 

@@ -84,7 +84,9 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     """The steps, ``list`` in time order; mean and median leave the first out when there are more than two.
 
     ``source`` says how they were found; without any, ``count`` is None. Times are those of the trace, so of
-    profiled steps; ``unprofiled_mean_ns`` is of the steps that a capture timed before its profiler started.
+    profiled steps; ``unprofiled_mean_ns`` is of the steps that a capture timed before its profiler started,
+    and ``unprofiled_ns`` their usual time, without moments in which others slowed the host down: what costs
+    and savings of steps without the profiler start from.
     """
 
     source: StepSource | None = None
@@ -92,4 +94,5 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     mean_ns: int | None = None
     median_ns: int | None = None
     unprofiled_mean_ns: int | None = None
+    unprofiled_ns: int | None = None
     list: builtins.list[Step] = []
