@@ -179,16 +179,25 @@ def fused_optimizer(model: Model, constants: Constants = BEST) -> Model:
 
 
 def optimizer_steps(model: Model) -> Calls:
-    """Eager optimizer steps of the window that launch more than a fused one would."""
+    """Eager optimizer steps of the window that launch more than a fused one would, and are not fused yet."""
     links = model.links
     c = links.trace.columns
     low, high = model.window_ns
     inside_window = (c.start_ns >= low) & (c.end_ns <= high)
     wanted = marked(links.marks, c.name, Mark.OPTIMIZER) & c.is_cpu & c.is_valid & inside_window
-    found = find_calls(links.trace, np.flatnonzero(wanted), str)
-    regions = links.regions.calls
-    compiled = np.zeros(len(found), np.bool_)
-    inside = found.at_rows(regions.rows) if len(found) else np.empty(0, np.int64)
-    compiled[inside[inside >= 0]] = True
-    keep = np.flatnonzero((found.parent < 0) & ~compiled)
+    every = find_calls(links.trace, np.flatnonzero(wanted), str)
+    found = find_calls(links.trace, every.rows[every.parent < 0], str)
+    if not len(found):
+        return found
+    is_fused = links.trace.names.where(_is_fused)[c.name] & c.is_cpu & c.is_valid
+    launched = LaunchItems.of(model, found).of_call
+    keep = np.bincount(launched[launched >= 0], minlength=len(found)) > 1
+    for rows in (links.regions.calls.rows, np.flatnonzero(is_fused)):
+        inside = found.at_rows(rows)
+        keep[inside[inside >= 0]] = False
     return find_calls(links.trace, found.rows[keep], str)
+
+
+def _is_fused(name: str) -> bool:
+    """Whether this is torch's operator of a fused optimizer, or the step of one that is fused by itself."""
+    return bool(re.match(r"aten::_fused_\w+_$|Optimizer\.step#\w*Fused", name))
