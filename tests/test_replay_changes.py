@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -184,10 +185,13 @@ def test_kernel_factor(tmp_path: Path) -> None:
     assert run(changes.kernel(model, "nothing", 3)).step_ns == 300_000
 
 
-def test_fused_optimizer(tmp_path: Path) -> None:
-    def optimizer(at: float, first: int) -> list[Event]:
-        events = [note("Optimizer.step#AdamW.step", at + 100, 150)]
-        for number in range(4):
+def optimizer_step(name: str, *inside: str, launches: int = 4) -> Callable[[float, int], list[Event]]:
+    """300 us: an optimizer from 100 to 250, with operators of 20 us that launch 5 us of device work each."""
+
+    def step(at: float, first: int) -> list[Event]:
+        events = [note(f"Optimizer.step#{name}.step", at + 100, 150)]
+        events += [op(one, at + 112, 130) for one in inside]
+        for number in range(launches):
             start = at + 120 + 30 * number
             events += [
                 op("aten::add_", start, 20),
@@ -196,14 +200,43 @@ def test_fused_optimizer(tmp_path: Path) -> None:
             ]
         return events
 
-    model = model_of(tmp_path, steps(300, optimizer))
+    return step
+
+
+def test_fused_optimizer(tmp_path: Path) -> None:
+    model = model_of(tmp_path, steps(300, optimizer_step("AdamW")))
     assert run(model).step_ns == 300_000
+    assert len(changes.optimizer_steps(model)) == STEPS - 1
     # all after the return of the first launch, from 135 to 250, goes
     fused = changes.fused_optimizer(model)
     assert run(fused).step_ns == 185_000
     launched = fused.items.argument[fused.items.kind == 0]
     # and 40 % of 4 kernels of 5 us are left
     assert set(fused.blocks.length_ns[launched].tolist()) == {8_000}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        optimizer_step("AdamW", "aten::_fused_adamw_"),
+        optimizer_step("FusedAdam"),
+        optimizer_step("SGD", launches=1),
+    ],
+    ids=["torch's own", "another library's", "one launch"],
+)
+def test_an_optimizer_that_is_fused_already_is_left_alone(
+    tmp_path: Path, step: Callable[[float, int], list[Event]]
+) -> None:
+    model = model_of(tmp_path, steps(300, step))
+    assert len(changes.optimizer_steps(model)) == 0
+    assert not changes.fused_optimizer(model).differs_from(model)
+
+
+def test_an_optimizer_around_another_one_is_one_step(tmp_path: Path) -> None:
+    model = model_of(tmp_path, steps(300, optimizer_step("Wrapper", "Optimizer.step#SGD.step")))
+    assert len(changes.optimizer_steps(model)) == STEPS - 1
+    # as above: all after the return of the first launch
+    assert run(changes.fused_optimizer(model)).step_ns == 185_000
 
 
 def test_no_compile(tmp_path: Path) -> None:
@@ -232,6 +265,25 @@ def test_no_gain_is_said(tmp_path: Path) -> None:
     assert (found.saving.low, found.saving.best) == (0, 0)
     nothing = predict(slow, [predictions.NO_SYNC])
     assert (nothing.predicted_ns, nothing.low_ns, nothing.high_ns) == (slow.step_ns,) * 3
+
+
+def test_what_is_supposed_of_the_profiler_is_what_was_done(tmp_path: Path) -> None:
+    model = model_of(tmp_path, steps(400, compiled_step))
+    slow = model.with_events(model.events.dur_ns * 10)  # 602.1 us of device work a step
+    told = [
+        " ".join(predict(Before.of(of, unprofiled), [predictions.NO_SYNC]).assumptions)
+        for of, unprofiled in (
+            (model, Unprofiled(300_000, "x")),
+            (slow, Unprofiled(602_100, "x")),
+            (model, None),
+        )
+    ]
+    said = ("host time in proportion", "the device sets the pace, so", "no step without a profiler is known")
+    assert [[words in text for words in said] for text in told] == [
+        [True, False, False],
+        [False, True, False],
+        [False, False, True],
+    ]
 
 
 def nearly_busy_step(at: float, first: int) -> list[Event]:

@@ -189,7 +189,6 @@ def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
     if not best_model.differs_from(before.best.model):  # there was nothing to change
         range_ns, spread, paired, hot = [predicted], 0.0, 0.0, 0.0
     uneven = 1.0 if device_bound or not spread else _unevenness(before)
-    known = before.unprofiled_ns is not None
     return Prediction(
         change=tuple(change.text for change in wanted),
         measured_ns=before.unprofiled_ns if before.unprofiled_ns is not None else before.profiled_ns,
@@ -211,12 +210,19 @@ def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
                     *_off(before),
                     *_uneven(before),
                     *(text for change in wanted for text in change.assumptions),
-                    *(_KNOWN if known else _UNKNOWN),
+                    *_of_profiler(before),
                     *_ALWAYS,
                 ]
             )
         ),
     )
+
+
+def _of_profiler(before: Before) -> tuple[str, ...]:
+    """What is supposed of the profiler's share."""
+    if before.unprofiled_ns is None:
+        return _UNKNOWN
+    return _KNOWN_BY_DEVICE if before.best.is_device_bound else _KNOWN
 
 
 def _off(before: Before) -> list[str]:
@@ -298,6 +304,10 @@ _ALWAYS = (
 _KNOWN = (
     "the profiler slowed host time in proportion, up to what recording its events can have cost (or alike, or"
     " each event by the same time: part of the range)",
+)
+_KNOWN_BY_DEVICE = (
+    "the device sets the pace, so that what the profiler added to host time cannot be told: the range covers"
+    " hosts that are 1 to 2.2 times as fast without it",
 )
 _UNKNOWN = (
     "no step without a profiler is known: times are profiled, and the range covers hosts that are 1 to 2.2"
