@@ -16,6 +16,7 @@ from helpers import (
     op,
     region,
 )
+from kinetoscope.analyses.idle_causes_names import Cause
 from kinetoscope.ingest.unprofiled import Unprofiled
 from kinetoscope.replay import breaks, changes, cuda_graphs, run
 from kinetoscope.replay import predict as predictions
@@ -153,9 +154,36 @@ def waiting_step(at: float, first: int) -> list[Event]:
 def test_no_sync(tmp_path: Path) -> None:
     model = model_of(tmp_path, steps(300, waiting_step))
     assert run(model).step_ns == 300_000
-    assert changes.sync_count(model) == STEPS - 1
+    assert len(changes.wait_rows(model, Cause.SYNC)) == STEPS - 1
     # the host needs 300 - 140 us without the wait, which the kernel of 150 us fits in
     assert run(changes.no_sync(model)).step_ns == 160_000
+
+
+def test_what_is_found_is_what_is_changed(tmp_path: Path) -> None:
+    # an operator that copies back and waits for that, a wait for nothing, one in a copy that was not recorded
+    def step(at: float, first: int) -> list[Event]:
+        return [
+            op("aten::mm", at + 10, 20),
+            call(first + 1, at + 20, 8),
+            kernel(first + 1, at + 30, 10, name="mm"),
+            op("aten::item", at + 50, 50),
+            call(first + 2, at + 55, 10, name="cudaMemcpyAsync"),
+            kernel(first + 2, at + 70, 4, name="Memcpy DtoH (Device -> Pinned)", cat="gpu_memcpy"),
+            call(first + 3, at + 70, 10, name="cudaStreamSynchronize"),
+            call(first + 4, at + 120, 20, name="cudaDeviceSynchronize"),
+            op("aten::copy_", at + 150, 30),
+            call(first + 5, at + 160, 10, name="cudaStreamSynchronize"),
+        ]
+
+    model = model_of(tmp_path, steps(200, step))
+    syncs, copies = (
+        changes.operators_of(model, changes.wait_rows(model, cause)) for cause in (Cause.SYNC, Cause.COPY)
+    )
+    # the two calls of item are one
+    assert len(syncs) == 2 * (STEPS - 1)
+    assert changes.no_sync(model).differs_from(model)
+    assert len(copies) == STEPS - 1
+    assert changes.no_copies(model).differs_from(model)
 
 
 def copying_step(at: float, first: int) -> list[Event]:

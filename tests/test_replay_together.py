@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from helpers import Event, call, kernel, links_of, note, op
+from kinetoscope.analyses.idle_causes_names import Cause
 from kinetoscope.link import Links
 from kinetoscope.replay import Model, Replayed, build, changes, run
 from kinetoscope.replay.breaks import no_breaks
@@ -104,7 +105,7 @@ def test_a_wait_of_the_data_loader_is_part_of_it(tmp_path: Path) -> None:
         ]
 
     model = model_of(tmp_path, 200, step)
-    assert changes.sync_count(model) == 0
+    assert not len(changes.wait_rows(model, Cause.SYNC))
     assert run(changes.no_sync(model)).step_ns == 200_000
     assert run(changes.no_data_wait(model)).step_ns == 100_000
 
@@ -122,8 +123,8 @@ def test_a_number_that_is_read_back_is_no_copy(tmp_path: Path) -> None:
         ]
 
     model = model_of(tmp_path, 250, step)
-    assert changes.sync_count(model) == STEPS - 1
-    assert not len(changes.copy_blocks(model))
+    assert len(changes.wait_rows(model, Cause.SYNC)) == STEPS - 1
+    assert not len(changes.wait_rows(model, Cause.COPY))
     assert run(changes.no_copies(model)).step_ns == 250_000
     # of the call's 110 us 3 are left; the kernel and the copy need 104 us and two rests
     assert run(changes.no_sync(model)).step_ns == 250_000 - 110_000 + 3_000

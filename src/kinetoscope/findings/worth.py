@@ -18,6 +18,7 @@ from kinetoscope.analyses.launch_bound import LaunchBound, launch_bound
 from kinetoscope.analyses.wording import duration, percent
 from kinetoscope.findings.facts import Facts, severity_of
 from kinetoscope.replay import build, run
+from kinetoscope.replay.changes import rows_of
 from kinetoscope.replay.cuda_graphs import graph_calls
 from kinetoscope.replay.predict import CUDA_GRAPHS, NO_BREAKS, NO_COMPILE, Before, Change, Prediction, predict
 from kinetoscope.schema import Basis, Finding, FindingCode, Saving, Severity
@@ -127,11 +128,7 @@ class Worth:
         """Slices that stand for these causes in the replayed steps, waits included."""
         if self.before is None:
             return np.empty(0, np.int64)
-        host, waits = self.before.model.host, self.before.model.waits
-        found = np.concatenate(
-            (host.row[np.isin(host.cause, causes)], waits.row[np.isin(waits.cause, causes)])
-        )
-        return np.unique(found[found >= 0])
+        return rows_of(self.before.model, *causes)
 
     def count(self, rows: Int64) -> int:
         """How many of these slices there are in a step; median over the steps."""

@@ -10,8 +10,7 @@ from kinetoscope.analyses.wording import duration, listed, percent
 from kinetoscope.findings.facts import Facts
 from kinetoscope.findings.loading import waits_for_data
 from kinetoscope.findings.worth import LITTLE, Worth, said, said_together, worth_of
-from kinetoscope.link.ancestors import nearest_around
-from kinetoscope.replay import changes
+from kinetoscope.replay.changes import operators_of, wait_rows
 from kinetoscope.replay.predict import (
     NO_ALLOCATIONS,
     NO_COPIES,
@@ -22,7 +21,7 @@ from kinetoscope.replay.predict import (
     Prediction,
 )
 from kinetoscope.schema import Finding, FindingCode
-from kinetoscope.trace import Category, Int64
+from kinetoscope.trace import Int64
 
 # What is told of the host's time, in the words of the idle causes; waits have their own findings.
 _PACE = (
@@ -188,17 +187,11 @@ def _waits(
     worth = worth_of(facts)
     if worth.before is None:
         return []
-    rows = worth.rows(cause)
-    if cause is Cause.COPY:
-        copied = changes.copy_blocks(worth.before.model)
-        rows = np.union1d(rows, worth.before.model.blocks.row[copied])
+    rows = wait_rows(worth.before.model, cause)
     spent = worth.host_ns(cause) + worth.wait_ns(cause)
     if not len(rows) or spent < LITTLE * worth.before.step_ns:
         return []
-    c = worth.facts.trace.columns
-    around = nearest_around(c.parent, rows, c.category == Category.CPU_OP)
-    # the calls of one operator (a copy, and the wait for it) are one
-    count = worth.count(np.unique(np.where(around >= 0, around, rows)))
+    count = worth.count(operators_of(worth.before.model, rows))
     title = f"1 {what[0]} a step takes" if count == 1 else f"{count:,} {what[1]} a step take"
     return _finding(worth, code, title, spent, worth.predict(change), rows, fix)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from kinetoscope.analyses.idle_causes_names import Cause
 from kinetoscope.analyses.kernels import number_of
+from kinetoscope.link.ancestors import nearest_around
 from kinetoscope.link.names import Mark, marked
 from kinetoscope.link.regions import Calls, find_calls
 from kinetoscope.replay.constants import BEST, Constants
@@ -32,9 +33,27 @@ def no_sync(model: Model, constants: Constants = BEST) -> Model:
     return _without_waits(model, Cause.SYNC, constants)
 
 
-def sync_count(model: Model) -> int:
-    """Waits for the device that the program asked for."""
-    return int((model.waits.cause == Cause.SYNC).sum())
+def rows_of(model: Model, *causes: Cause) -> Int64:
+    """Slices that stand for these causes in the window, waits included."""
+    host, waits = model.host, model.waits
+    found = np.concatenate((host.row[np.isin(host.cause, causes)], waits.row[np.isin(waits.cause, causes)]))
+    return np.unique(found[found >= 0])
+
+
+def wait_rows(model: Model, cause: Cause) -> Int64:
+    """Calls that wait for the device, or take host time, with this cause: what a change takes away.
+
+    Copies that nobody waits for are among those of `Cause.COPY`.
+    """
+    rows = rows_of(model, cause)
+    return np.union1d(rows, model.blocks.row[copy_blocks(model)]) if cause is Cause.COPY else rows
+
+
+def operators_of(model: Model, rows: Int64) -> Int64:
+    """The operators that make these calls, or else the calls: a copy, and the wait for it, are one."""
+    c = model.links.trace.columns
+    around = nearest_around(c.parent, rows, c.category == Category.CPU_OP)
+    return np.unique(np.where(around >= 0, around, rows))
 
 
 def no_copies(model: Model, constants: Constants = BEST) -> Model:

@@ -17,7 +17,7 @@ from kinetoscope.link import Links
 from kinetoscope.replay import predict as predictions
 from kinetoscope.replay.breaks import break_ns
 from kinetoscope.replay.build import build
-from kinetoscope.replay.changes import cause_ns, copy_blocks, optimizer_steps, sync_count
+from kinetoscope.replay.changes import cause_ns, operators_of, optimizer_steps, wait_rows
 from kinetoscope.replay.cuda_graphs import graph_calls
 from kinetoscope.replay.model import Model
 from kinetoscope.replay.predict import Before, Change, Prediction, Verdict, predict
@@ -76,6 +76,10 @@ BY_OPTION: dict[str, Change] = {
 }
 
 
+_WAITS = {
+    "--no-sync": ("synchronisations", Cause.SYNC),
+    "--no-copies": ("copies between host and device", Cause.COPY),
+}
 _HOST_TIME = {
     "--no-guards": ("host time in guard checks", Cause.GUARD),
     "--no-allocations": ("host time in allocation calls of the driver", Cause.ALLOC),
@@ -175,10 +179,9 @@ def _found(model: Model, option: str) -> str:
         return f"calls of compiled graphs that could be CUDA graphs: {each} a step"
     if option == "--no-breaks":
         return f"host time because of graph breaks: {_a_step(model, break_ns(model) / 1e3)} us a step"
-    if option == "--no-sync":
-        return f"synchronisations: {_a_step(model, sync_count(model))} a step"
-    if option == "--no-copies":
-        return f"copies between host and device: {_a_step(model, len(copy_blocks(model)))} a step"
+    if option in _WAITS:
+        what, cause = _WAITS[option]
+        return f"{what}: {_a_step(model, len(operators_of(model, wait_rows(model, cause))))} a step"
     if option == "--fused-optimizer":
         return f"eager optimizer steps: {_a_step(model, len(optimizer_steps(model)))} a step"
     what, cause = _HOST_TIME[option]
