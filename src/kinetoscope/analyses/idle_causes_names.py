@@ -156,7 +156,7 @@ _COPY_OPS = frozenset(("copy_", "_to_copy", "_copy_from", "_copy_from_and_resize
 
 
 class Name:
-    """Bits of a name that `find_kinds` needs beside its kind."""
+    """Bits that say of a name what its kind does not."""
 
     CALL_MEMCPY = 1
     COPIES = 2  # an operator that copies tensors

@@ -357,7 +357,7 @@ NO_GUARDS = Change(
     changes.no_guards,
     (
         "a long check leaves cold caches behind: without it, what follows it (for as long as it took) takes"
-        f" {MOST.cold_share:.0%} to {LEAST.cold_share:.0%} less",
+        f" {100 * MOST.cold_share:g} to {100 * LEAST.cold_share:g} % less",
     ),
 )
 NO_ALLOCATIONS = Change(
