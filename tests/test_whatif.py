@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,33 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.startswith("What if    kernels matching nvjet 2 times as fast\n")
     assert "no gain is to be expected" in out
     assert "Taken for granted" in out
+
+
+def test_a_change_that_makes_steps_longer_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    # the kernels of a step that the host paces take 100 times as long
+    assert main(["whatif", DECODE, "--kernel", ".*=0.01"]) == 0
+    assert "Worth      nothing: it makes steps longer, by " in capsys.readouterr().out
+
+
+def test_a_given_step_leaves_what_else_the_capture_knows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(DECODE, tmp_path / "trace.json.gz")
+    spins = {when: {"spin_ns": spin} for when, spin in (("before", 10.0), ("after", 20.0))}
+    manifest = {
+        "schema": "kinetoscope.capture/1",
+        "status": "complete",
+        "files": {"trace": "trace.json.gz"},
+        "steps": {"before": {"mean_ns": 3_000_000}},
+        "calibration": spins,
+    }
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    found = answer(capsys, str(tmp_path), "--no-guards", "--unprofiled-step-ms", "2.146")
+    distortion = found["distortion"]
+    assert isinstance(distortion, dict)
+    assert distortion["unprofiled_ns"] == 2_146_000
+    assert distortion["source"] == "--unprofiled-step-ms"
+    assert any("2.0 times as long" in str(text) for text in found["assumptions"])  # type: ignore[attr-defined]
 
 
 def test_of_several_traces_the_first_is_replayed_and_that_is_said(

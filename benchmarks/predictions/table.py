@@ -26,8 +26,6 @@ from kinetoscope.replay.build import build
 from kinetoscope.replay.predict import Before, Prediction, predict
 from kinetoscope.replay.whatif import changes_of
 
-_DEVICE_BOUND = "device"
-
 
 @dataclass(frozen=True)
 class Row:
@@ -153,9 +151,10 @@ def main() -> None:
             text += [title, "", *table(rows), "", *summary(rows), ""]
     print("\n".join(text))
     if options.markdown is not None:
-        page = options.markdown.read_text()
+        page = options.markdown.read_text(encoding="utf-8")
         marks = r"(<!-- predictions -->\n).*(<!-- /predictions -->)"
-        options.markdown.write_text(re.sub(marks, lambda m: m[1] + "\n".join(text) + m[2], page, flags=re.S))
+        page = re.sub(marks, lambda m: m[1] + "\n".join(text) + m[2], page, flags=re.S)
+        options.markdown.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

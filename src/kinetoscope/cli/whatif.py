@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from kinetoscope.replay.whatif import WhatIf
 
 _WIDEST = 100
+# Of a step; less is noise.
+_AS_LONG = 0.03
 
 
 def whatif(
@@ -80,8 +83,11 @@ def whatif(
         links, _ = windowed(links, asked)
     unprofiled = first.capture.unprofiled if first.capture is not None else None
     if unprofiled_step_ms is not None:
-        is_throttled = None if unprofiled is None else unprofiled.is_throttled
-        unprofiled = Unprofiled(round(unprofiled_step_ms * 1e6), "--unprofiled-step-ms", is_throttled)
+        given = Unprofiled(round(unprofiled_step_ms * 1e6), "--unprofiled-step-ms")
+        # what else the capture knows of the machine still holds for its trace
+        unprofiled = (
+            given if unprofiled is None else replace(unprofiled, step_ns=given.step_ns, source=given.source)
+        )
     wanted = {
         "--cuda-graphs": cuda_graphs,
         "--no-breaks": no_breaks,
@@ -121,12 +127,12 @@ def _text(answer: WhatIf, width: int, alone: str | None) -> str:
         else f"without a profiler: {distortion.source}"
     )
     own = f"unchanged; in the trace a step takes {duration(distortion.profiled_ns)}"
-    worth = f"{duration(saved)} a step ({percent(saved / before)})" if before else ""
+    worth = f"{duration(abs(saved))} a step ({percent(abs(saved) / before)})" if before else ""
     rows = [
         ("Step now", f"{duration(step.measured)}  ({told})"),
         ("Replayed", f"{duration(before)}  ({own})"),
         ("After", f"{duration(step.predicted)}  (between {duration(step.low)} and {duration(step.high)})"),
-        ("Worth", _worth(answer.verdict, worth)),
+        ("Worth", _worth(answer.verdict, worth, is_longer=saved < -_AS_LONG * before)),
     ]
     lines = [*_wrapped("What if", "; ".join(answer.change), width)]
     for label, value in rows:
@@ -141,7 +147,9 @@ def _text(answer: WhatIf, width: int, alone: str | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _worth(verdict: str, saved: str) -> str:
+def _worth(verdict: str, saved: str, *, is_longer: bool) -> str:
+    if is_longer:
+        return f"nothing: it makes steps longer, by {saved}"
     if verdict == "no gain":
         return "nothing: no gain is to be expected"
     if verdict == "unsure":

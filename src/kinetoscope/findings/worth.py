@@ -98,14 +98,6 @@ class Worth:
         mine = np.isin(host.cause, causes)
         return self._median(host.step[mine], host.dur_ns[mine])
 
-    def less_host_ns(self, change: Change) -> int:
-        """The most host time of any step that goes with a change, waits left out."""
-        if self.before is None:
-            return 0
-        host = self.before.best.model.host
-        less = host.dur_ns - self.before.changed(change).host.dur_ns
-        return int(self._each(host.step, less).max())
-
     @cached_property
     def _waits_ns(self) -> Int64:
         """How long each wait of the model takes when nothing is changed."""
@@ -117,12 +109,23 @@ class Worth:
 
         As replayed: without a profiler the host is sooner at a wait, and waits longer.
         """
+        return 0 if self.before is None else round(float(np.median(self._waited(cause))))
+
+    def most_ns(self, cause: Cause, change: Change) -> int:
+        """The most that goes of any step with a change: host time, and waits in calls of this cause."""
         if self.before is None:
             return 0
+        host = self.before.best.model.host
+        less = host.dur_ns - self.before.changed(change).host.dur_ns
+        return int((self._each(host.step, less) + self._waited(cause)).max())
+
+    def _waited(self, cause: Cause) -> Int64:
+        """[steps] time in which the host waits in calls of this cause."""
+        assert self.before is not None
         waits = self.before.model.waits
         mine = waits.cause == cause
         starts = self.facts.trace.columns.start_ns[waits.row[mine]]
-        return self._median(self.facts.links.steps.at(starts), self._waits_ns[mine])
+        return self._each(self.facts.links.steps.at(starts), self._waits_ns[mine])
 
     def rows(self, *causes: Cause) -> Int64:
         """Slices that stand for these causes in the replayed steps, waits included."""
@@ -150,7 +153,7 @@ class Worth:
     ) -> Finding:
         """A finding that costs ``cost_ns`` a step; what it saves tells how much it matters, if known.
 
-        ``goes_ns``: what goes with the fix, if that is more than the cost itself.
+        ``goes_ns``: what can go with the fix, if that is more than the cost itself.
         """
         step = self.before.step_ns if self.before is not None else self.facts.step_ns
         saving = _at_most(saving, cost_ns if goes_ns is None else goes_ns)

@@ -18,7 +18,6 @@ from kinetoscope.replay.predict import (
     NO_GUARDS,
     NO_SYNC,
     Change,
-    Prediction,
 )
 from kinetoscope.schema import Finding, FindingCode
 from kinetoscope.trace import Int64
@@ -132,7 +131,8 @@ def guard_overhead(facts: Facts) -> list[Finding]:
         " in turn), and fewer module attributes for guards to look at: compile the module that is called,"
         " not its parts."
     )
-    return _host_cause(facts, "guard-overhead", Cause.GUARD, "Guard checks take", fix, NO_GUARDS)
+    beyond = "A check that long also leaves cold caches, which slow down what follows it."
+    return _host_cause(facts, "guard-overhead", Cause.GUARD, "Guard checks take", fix, NO_GUARDS, beyond)
 
 
 def data_loading(facts: Facts) -> list[Finding]:
@@ -168,16 +168,11 @@ def host_copy(facts: Facts) -> list[Finding]:
 
 
 def _host_cause(
-    facts: Facts, code: FindingCode, cause: Cause, title: str, fix: str, change: Change
+    facts: Facts, code: FindingCode, cause: Cause, title: str, fix: str, change: Change, beyond: str = ""
 ) -> list[Finding]:
+    """``beyond``: why more can go than what it costs."""
     worth = worth_of(facts)
-    if worth.before is None:
-        return []
-    spent = worth.host_ns(cause) + worth.wait_ns(cause)
-    if spent < LITTLE * worth.before.step_ns:
-        return []
-    goes = max(spent, worth.less_host_ns(change) + worth.wait_ns(cause))
-    return _finding(worth, code, title, spent, worth.predict(change), worth.rows(cause), fix, goes)
+    return _finding(worth, code, title, cause, change, worth.rows(cause), fix, beyond)
 
 
 def _waits(
@@ -188,39 +183,45 @@ def _waits(
     if worth.before is None:
         return []
     rows = wait_rows(worth.before.model, cause)
-    spent = worth.host_ns(cause) + worth.wait_ns(cause)
-    if not len(rows) or spent < LITTLE * worth.before.step_ns:
+    if not len(rows):
         return []
     count = worth.count(operators_of(worth.before.model, rows))
     title = f"1 {what[0]} a step takes" if count == 1 else f"{count:,} {what[1]} a step take"
-    return _finding(worth, code, title, spent, worth.predict(change), rows, fix)
+    return _finding(worth, code, title, cause, change, rows, fix)
 
 
 def _finding(
     worth: Worth,
     code: FindingCode,
     title: str,
-    spent: int,
-    prediction: Prediction | None,
+    cause: Cause,
+    change: Change,
     rows: Int64,
     fix: str,
-    goes: int | None = None,
+    beyond: str = "",
 ) -> list[Finding]:
     """One finding; none where neither the fix gains anything nor anybody would wonder about the cost."""
-    assert worth.before is not None
+    if worth.before is None:
+        return []
+    spent = worth.host_ns(cause) + worth.wait_ns(cause)
+    if spent < LITTLE * worth.before.step_ns:
+        return []
     share = min(1.0, spent / worth.before.step_ns)
+    prediction = worth.predict(change)
+    saving = None if prediction is None else prediction.saving
     gains = prediction is not None and prediction.verdict != "no gain"
     if not gains and share < _NOTABLE:
         return []
+    more = beyond if saving is not None and saving.best > spent else ""
     return [
         worth.finding(
             code,
             f"{title} {duration(spent)} ({percent(share)})",
-            f"{_places(worth, rows)} {said(prediction)}".strip(),
+            " ".join(filter(None, (_places(worth, rows), more, said(prediction)))),
             fix if gains else None,
             cost_ns=spent,
-            saving=None if prediction is None else prediction.saving,
-            goes_ns=goes,
+            saving=saving,
+            goes_ns=max(spent, worth.most_ns(cause, change)),
             rows=rows,
             severity=None if gains else "info",
         )

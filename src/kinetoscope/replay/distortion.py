@@ -35,8 +35,8 @@ _StepOf: TypeAlias = Callable[[float], int]
 
 #: unprofiled over profiled host time where it cannot be solved for: usual, and the range of it
 USUAL_SCALE, LEAST_SCALE, MOST_SCALE = 0.62, 0.45, 1.0
-#: the device sets the pace if it alone needs this share of the unprofiled step
-_DEVICE_BOUND = 0.93
+#: the device sets the pace if it alone needs this share of a step without a profiler
+DEVICE_BOUND = 0.93
 #: host time cannot have grown by taking the profiler away; beyond this the step varies for other reasons
 _MOST_GROWTH = 1.1
 #: of a segment at least this much is the program's own
@@ -174,7 +174,7 @@ def _is_device_bound(model: Model, step_ns: int) -> bool:
     waits_too = len(model.waits.row) > 0
     # with waits in every step the device is never alone: only its busy time counts
     alone = device_alone_ns(model) if not waits_too else busy_ns(model)
-    return alone > _DEVICE_BOUND * step_ns
+    return alone > DEVICE_BOUND * step_ns
 
 
 def _device_fitted(model: Model, step_ns: int) -> Model:

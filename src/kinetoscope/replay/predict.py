@@ -16,7 +16,7 @@ from kinetoscope.replay import changes
 from kinetoscope.replay.breaks import no_breaks
 from kinetoscope.replay.constants import BEST, LEAST, MOST, Constants
 from kinetoscope.replay.cuda_graphs import cuda_graphs
-from kinetoscope.replay.distortion import USUAL_SCALE, Corrected, correct, device_alone_ns
+from kinetoscope.replay.distortion import DEVICE_BOUND, USUAL_SCALE, Corrected, correct, device_alone_ns
 from kinetoscope.replay.model import Model
 from kinetoscope.replay.run import busy_ns, run
 from kinetoscope.schema import Saving
@@ -31,7 +31,6 @@ _HOST_SPREAD, _DEVICE_SPREAD = 0.2, 0.03
 _PAIRED_HOST_SPREAD = 0.12
 # The same loop, timed twice, varies by this much on a machine that is left alone.
 _EVEN = 1.15
-_DEVICE_BOUND = 0.93
 #: a replay this far from what was measured explains the step, but for noise
 _OFF = 0.05
 # A device near its power limit runs slower when it no longer rests: seen to be 4 to 8 % where tensor cores
@@ -179,7 +178,7 @@ def predict(before: Before, wanted: Sequence[Change]) -> Prediction:
             # supposed unprofiled times, told in profiled time: by what they save, and by their ratio
             range_ns.append(before.step_ns - own_ns + after)
             range_ns.append(round(before.step_ns * after / own_ns) if own_ns else after)
-    device_bound = predicted > 0 and device_alone_ns(best_model) > _DEVICE_BOUND * predicted
+    device_bound = predicted > 0 and device_alone_ns(best_model) > DEVICE_BOUND * predicted
     less_rest = _less_rest_ns(before, best_model, predicted) if device_bound else 0
     if before.is_throttled:
         range_ns.append(predicted + less_rest)
