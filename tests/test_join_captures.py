@@ -156,6 +156,13 @@ def test_a_capture_without_a_trace_says_why(tmp_path: Path) -> None:
         find_inputs([str(where)])
 
 
+def test_a_capture_whose_trace_was_lost_names_the_file(tmp_path: Path) -> None:
+    where = capture(tmp_path / "c", notes=["switches are part of the keys of caches"])
+    (where / "trace.json.gz").unlink()
+    with pytest.raises(InputError, match=r"the capture has no trace \(its trace\.json\.gz is missing\)$"):
+        find_inputs([str(where)])
+
+
 def ranks(where: Path, *, manifest: bool) -> Path:
     for rank in (0, 1):
         capture(where, rank=rank, manifest=manifest)

@@ -58,7 +58,7 @@ def profiler_distortion(facts: Facts) -> list[Finding]:
     capture = facts.capture
     if capture is None:
         return []
-    profiled = capture.steady_step_ns("profiled")
+    profiled = capture.steady_profiled_ns()
     # Not the mean with the steps timed after it: those are slower where the profiler leaves something behind.
     timed = next((name for name in ("before", "after") if capture.steps_of(name) >= _FEWEST), None)
     unprofiled = None if timed is None else capture.mean_step_ns(timed)
@@ -68,13 +68,15 @@ def profiler_distortion(facts: Facts) -> list[Finding]:
     if slower < _SLOWER:
         return []
     longer = f"{percent(slower)} longer than" if slower < 1 else f"{slower + 1:.1f} times as long as"
+    compiling = len(capture.compiling_steps)
+    left_out = f" (without {counted(compiling, 'step')} in which something compiled)" if compiling else ""
     return [
         facts.finding(
             "profiler-distortion",
             f"Profiled steps are {longer} unprofiled ones",
-            f"A step took {duration(profiled)} under the profiler and {duration(unprofiled)} without it"
-            f" (mean of {counted(capture.steps_of(timed or ''), 'step')} timed {timed} it). CPU times of this"
-            " trace, and idle time of the device that they cause, are too long by as much; times of single"
+            f"A step took {duration(profiled)} under the profiler{left_out} and {duration(unprofiled)}"
+            f" without it (mean of {counted(capture.steps_of(timed or ''), 'step')} timed {timed} it). CPU times"
+            " of this trace, and idle time of the device that they cause, are too long by as much; times of single"
             " kernels are not.",
             "Compare captures with captures. Leave out --record-shapes, --with-stack and --profile-memory"
             " unless you need them: they cost most.",

@@ -48,16 +48,33 @@ class Capture:
         value = within(self.manifest, "steps", block, "mean_ns")
         return value if isinstance(value, int) and value > 0 else None
 
-    def steady_step_ns(self, block: str) -> int | None:
-        """The same without the block's first step, where there are more than two and their times are known:
-        what starts then is no part of a usual step."""
-        mean, steps = self.mean_step_ns(block), self.steps_of(block)
-        wall = within(self.manifest, "steps", block, "wall_ns")
-        each = within(self.manifest, "steps", block, "host_ns")
-        first = each[0] if isinstance(each, list) and len(each) == steps > 2 else None
-        if mean is None or not isinstance(wall, int) or not isinstance(first, int) or not 0 < first < wall:
+    def steady_profiled_ns(self) -> int | None:
+        """Mean time of a profiled step without the first, where there are more than two, and without those in
+        which something compiled, as far as their times are known: neither is a usual step.
+
+        None if nothing else is left.
+        """
+        mean, steps = self.mean_step_ns("profiled"), self.steps_of("profiled")
+        each = within(self.manifest, "steps", "profiled", "host_ns")
+        if mean is None or not isinstance(each, list) or len(each) != steps:
             return mean
-        return round((wall - first) / (steps - 1))
+        unusual = self.compiling_steps | ({0} if steps > 2 else set())
+        left = steps - len(unusual)
+        if not left:
+            return None
+        out = [one for step in unusual if isinstance(one := each[step], int) and one > 0]
+        rest = mean * steps - sum(out)
+        return mean if len(out) < len(unusual) or rest <= 0 else round(rest / left)
+
+    @property
+    def compiling_steps(self) -> frozenset[int]:
+        """The profiled steps in which a compilation began, counted from the first profiled one."""
+        first = within(self.manifest, "window", "first_step")
+        begun = within(self.manifest, "compilations", "per_step")
+        if type(first) is not int or first < 0 or not isinstance(begun, list):
+            return frozenset()
+        profiled = begun[first : first + self.steps_of("profiled")]
+        return frozenset(step for step, count in enumerate(profiled) if type(count) is int and count > 0)
 
     @property
     def unprofiled(self) -> Unprofiled | None:
@@ -180,6 +197,9 @@ def _why(manifests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     for _, manifest in manifests:
         if manifest.get("status") == "running":
             return " (the captured program has not ended, or was killed before it could be saved)"
+        name = within(manifest, "files", "trace")
+        if isinstance(name, str):
+            return f" (its {Path(name).name} is missing)"
         said = [*(manifest.get("warnings") or ()), *(manifest.get("notes") or ())]
         if said:
             return f" ({said[-1]})"
