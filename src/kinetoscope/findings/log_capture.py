@@ -75,9 +75,9 @@ def profiler_distortion(facts: Facts) -> list[Finding]:
             "profiler-distortion",
             f"Profiled steps are {longer} unprofiled ones",
             f"A step took {duration(profiled)} under the profiler{left_out} and {duration(unprofiled)}"
-            f" without it (mean of {counted(capture.steps_of(timed or ''), 'step')} timed {timed} it). CPU times"
-            " of this trace, and idle time of the device that they cause, are too long by as much; times of single"
-            " kernels are not.",
+            f" without it (mean of {counted(capture.steps_of(timed or ''), 'step')} timed {timed} it). CPU"
+            " times of this trace, and idle time of the device that they cause, are too long by as much;"
+            " times of single kernels are not.",
             "Compare captures with captures. Leave out --record-shapes, --with-stack and --profile-memory"
             " unless you need them: they cost most.",
             severity="medium" if slower >= _MUCH_SLOWER else "low",
