@@ -14,7 +14,7 @@ from rich.text import Text
 from kinetoscope.render import headline, ranks, units
 from kinetoscope.render.escape import clean
 from kinetoscope.render.layout import GAP, lay_out
-from kinetoscope.render.page import Section, Tone, more, shorten
+from kinetoscope.render.page import Section, Tone, more, shorten, whole_sentences
 from kinetoscope.render.sections import sections
 from kinetoscope.render.strings import map_strings
 from kinetoscope.schema import Finding, Report, Severity, WarningNote
@@ -26,6 +26,7 @@ _WARNINGS = 30
 _COST = 12  # cells of the two columns of times beside a finding
 _INDENT = 4
 _LONGEST = 600  # of a sentence
+_LONGEST_ADVICE = 2000  # of what a finding says, which ends with a whole sentence
 
 _TONES: dict[Tone, str] = {"plain": "", "good": "green", "warn": "yellow", "bad": "bold red", "quiet": "dim"}
 _SEVERITIES: dict[Severity, str] = {"high": "bold red", "medium": "yellow", "low": "cyan", "info": "dim"}
@@ -176,7 +177,10 @@ def _advice(finding: Finding, width: int) -> Iterator[RenderableType]:
     """What was seen, what to do, where to look; under the finding's title."""
 
     def under(text: str, style: str = "") -> Padding:
-        return Padding(Text(_cut(text), style=style, overflow="fold"), (0, 0, 0, _INDENT))
+        said = whole_sentences(text, _LONGEST_ADVICE)
+        return Padding(
+            Text(shorten(said, _LONGEST_ADVICE, cell_len), style=style, overflow="fold"), (0, 0, 0, _INDENT)
+        )
 
     if finding.detail:
         yield under(finding.detail)
