@@ -169,6 +169,42 @@ def test_what_helps_against_a_guard_that_fails(reason: str, words: str) -> None:
     assert ("mark_dynamic" in fix) == ("size of tensor" in reason)
 
 
+@pytest.mark.parametrize(
+    ("reason", "is_choice"),
+    [
+        ("mode was 'mean' and is now another value", True),
+        ("causal was True and is now another value", True),
+        ("mask was None and is not any more", True),
+        ("mask is now None", True),
+        ("n was 3 and is now another value", False),
+        ("scale was 0.5 and is now another value", False),
+        ("a size or number left the range it was compiled for: n <= 3", False),
+    ],
+)
+def test_a_choice_is_not_called_a_number(reason: str, is_choice: bool) -> None:
+    fix = _fix_of((reason,))
+    assert ("a flag or None" in fix) == is_choice
+    assert ("a number that changes" in fix) != is_choice
+
+
+def test_a_choice_and_a_number_get_both() -> None:
+    fix = _fix_of(("mode was 'a' and is now another value", "n was 3 and is now another value"))
+    assert "a flag or None" in fix
+    assert "a number that changes" in fix
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_said"),
+    [
+        ("the size of tensor x in dimension 0 was 32 and is now 16", True),
+        ("the size of tensor x in dimension 0 was 16 and is now 32", False),
+        ("the size of tensor x in dimension 1 was 32 and is now 16", False),
+    ],
+)
+def test_a_batch_that_shrinks_may_be_the_last(reason: str, is_said: bool) -> None:
+    assert ("drop_last=True" in _fix_of((reason,))) == is_said
+
+
 def test_an_unknown_reason_gets_dynamos_own_hint() -> None:
     assert family_of(site("Something new", hints=("Do this.", "Or that."))).fix == "Do this."
 

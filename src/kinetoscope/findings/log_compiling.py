@@ -17,6 +17,11 @@ _SHAPE_WORDS = ("size of", "stride of", "had ", "range it was compiled for")
 _LENGTH_WORDS = ("length of", "was empty", "was not empty")
 # What a guard compares with: numbers, texts.
 _VALUES = re.compile(r"(?<=was )('[^']*'|\S+)|(?<=now )\S+")
+# What a call chooses among, rather than a number that runs on.
+_CHOICE = re.compile(
+    r"was (?:'[^']*'|\"[^\"]*\"|True|False) and is now another value|was None and is not any more|is now None"
+)
+_BATCH = re.compile(r"size of tensor \S+ in dimension 0 was (\d+) and is now (\d+)")
 _MUCH_NS = 10_000_000_000
 _SOME_NS = 1_000_000_000
 # Writing the log is said where it is more than this share of what it measures.
@@ -163,6 +168,8 @@ def _fix_of(reasons: tuple[str, ...]) -> str:
             " pad inputs"
             " to a few sizes."
         )
+    if any(int(size[2]) < int(size[1]) for size in _BATCH.finditer(text)):
+        advice.append("If the smaller size is a data loader's last batch, drop_last=True leaves that out.")
     if any(word in text for word in _LENGTH_WORDS):
         advice.append(
             "A list, dict or set that grows or shrinks is compiled in with its length: keep it out of the"
@@ -178,7 +185,13 @@ def _fix_of(reasons: tuple[str, ...]) -> str:
             "torch._dynamo.config.allow_unspec_int_on_nn_module = True lets whole numbers that a module"
             " counts in its attributes change."
         )
-    if "another value" in text or "range it was compiled for" in text:
+    if any(_CHOICE.search(reason) for reason in reasons):
+        advice.append(
+            "A text, a flag or None is compiled in, a version for each combination: fine for a few, which a"
+            " warm-up can compile; otherwise choose outside the compiled function."
+        )
+    numbers = " ".join(_CHOICE.sub("", reason) for reason in reasons)
+    if "another value" in numbers or "range it was compiled for" in numbers:
         advice.append(
             "Pass a number that changes as a tensor, or keep it out of the compiled function: plain Python"
             " numbers"
