@@ -324,7 +324,7 @@ def test_advice_is_shown_whole_and_never_cut_in_a_sentence() -> None:
     finding = Finding(code="recompile", title="again", severity="high", detail=words, fix=" ".join(fix))
     shown = " ".join(text(replace(report, findings=[finding])).split())
     assert shown.count("Advice number 19 is") == 2
-    # with the space before each, 10 of 56 and 25 of 57 characters after "Fix:" are 1,989; one more is over 2,000
+    # 10 of 56 and 25 of 57 characters, spaces and "Fix:" counted, are 1,989; one more is over 2,000
     assert "Advice number 34 is a sentence of some fifty characters." in shown
     assert "Advice number 35" not in shown
     assert "…" not in shown[shown.index("Fix: ") : shown.index("Advice number 34")]
