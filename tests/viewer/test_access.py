@@ -84,7 +84,9 @@ def test_axe_finds_nothing_in_the_dialog(open_page: Open, modules: Path, scheme:
     assert [f"{each['id']}: {node['html'][:160]}" for each in found for node in each["nodes"]] == []
 
 
-@pytest.mark.parametrize(("width", "height", "scale"), [(1280, 720, 1), (1920, 1080, 2), (3840, 2160, 1)])
+@pytest.mark.parametrize(
+    ("width", "height", "scale"), [(420, 800, 1), (1280, 720, 1), (1920, 1080, 2), (3840, 2160, 1)]
+)
 @pytest.mark.parametrize("place", ["overview", "timeline", "kernels", "compile", "query"])
 def test_it_fits_every_width(open_page: Open, place: str, width: int, height: int, scale: int) -> None:
     page = open_page("seed_breaks", place, width=width, height=height, device_scale_factor=scale)
@@ -93,9 +95,16 @@ def test_it_fits_every_width(open_page: Open, place: str, width: int, height: in
     assert page.evaluate(
         "document.querySelector('main').scrollWidth <= document.querySelector('main').clientWidth"
     )
-    if place == "kernels":
+    # the bar on top does not scroll: what does not fit there cannot be read
+    assert page.eval_on_selector("#top", "(e) => e.scrollWidth <= e.clientWidth")
+    page.wait_for_selector("#top dt:has-text('Step')")
+    assert page.eval_on_selector("#top dl", "(e) => e.getBoundingClientRect().right <= innerWidth")
+    if place == "kernels" and width >= 1280:
         assert page.eval_on_selector(".table", "(t) => t.scrollWidth <= t.clientWidth")
+    if place == "query":
+        assert page.eval_on_selector(".editor textarea", "(e) => e.clientWidth > 300")
     if place == "timeline":
+        assert page.eval_on_selector(".body > canvas", "(c) => c.clientWidth > 0.6 * innerWidth")
         sizes = page.eval_on_selector(".body > canvas", "(c) => [c.width, c.getBoundingClientRect().width]")
         assert sizes[0] == pytest.approx(sizes[1] * scale, abs=1)
 
@@ -217,7 +226,7 @@ def test_the_theme_follows_the_system_while_it_is_open(open_page: Open) -> None:
     until(page, f"({pixel})()[0] < 60")
 
 
-@pytest.mark.parametrize("width", [800, 1280])
+@pytest.mark.parametrize("width", [420, 800, 1280])
 def test_every_button_of_the_timeline_is_in_the_window(open_page: Open, width: int) -> None:
     page = open_page("seed_breaks", "timeline", width=width, height=700)
     TimelinePage(page)

@@ -40,8 +40,13 @@ export function splitters(element, body, changed) {
       bar.setAttribute("aria-valuenow", String(size));
       changed();
     };
-    /** What it is now: until it was moved, the details are as high as what they hold. */
-    const now = () => (vertical ? (element.querySelector(".details")?.clientHeight ?? size) : size);
+    /** What it is now: until it was moved, the style or what it holds decides. */
+    const now = () => {
+      const part = element.querySelector(vertical ? ".details" : ".names:not(.pinned)");
+      if (!(part instanceof HTMLElement)) return size;
+      return vertical ? part.clientHeight : part.offsetWidth;
+    };
+    bar.addEventListener("focus", () => bar.setAttribute("aria-valuenow", String(now())));
     bar.addEventListener("pointerdown", (event) => {
       bar.setPointerCapture(event.pointerId);
       const from = vertical ? event.clientY : event.clientX,
