@@ -254,6 +254,31 @@ def test_an_area_is_in_the_address(timeline: Timeline) -> None:
     assert again.page.inner_text(".details h2") == title
 
 
+@pytest.mark.parametrize(
+    "broken", ["sel=999999999", "sel=x", "gap=999-5", "gap=x", "area=1-2", "b=x&e=y", "b=1", "marks=a-b~3~~-"]
+)
+def test_a_link_that_names_what_is_not_here_shows_the_rest(timeline: Timeline, broken: str) -> None:
+    page = timeline("seed_breaks", f"timeline?{broken}", forgive=True)
+    begin, end = page.window
+    assert begin < 0 < 13_000_000 < end  # the whole trace
+    assert page.page.evaluate("kinetoscope.tiles.current.row.length") > 0
+    assert page.row is None
+    assert page.page.evaluate("kinetoscope.marks()") == []
+    assert ("is not in this trace" in page.details) == broken.startswith(("sel", "gap", "area"))
+    page.click(640)  # and it works on
+    assert "is not in this trace" not in page.details
+
+
+def test_what_is_before_the_first_step_stays_in_the_address(timeline: Timeline) -> None:
+    # seen from the first step's begin these times are below 0
+    page = timeline("seed_breaks", "timeline?marks=-2000--1000~-500-700&area=-90000--80000-717%2F717%2Fwork")
+    marks = [{"begin": -2000, "end": -1000}, {"begin": -500, "end": 700}]
+    assert page.page.evaluate("kinetoscope.marks()") == marks
+    page.page.wait_for_selector(".details h2:has-text('10.0 us from -90.0 us')")
+    assert "marks=-2000--1000%7E-500-700" in page.page.url
+    assert "area=-90000--80000-" in page.page.url
+
+
 def test_an_idle_gap_says_why(timeline: Timeline) -> None:
     page = timeline("seed_breaks")
     lane = page.page.evaluate("kinetoscope.rows.all.find((row) => row.kind === 'idle').lanes[0]")
@@ -272,6 +297,11 @@ def test_an_idle_gap_says_why(timeline: Timeline) -> None:
     page.page.mouse.click(*place)
     page.page.wait_for_selector(".details h2:has-text('idle')")
     assert "Ends with" in page.details
+    # and a link to it shows it too
+    said = page.details
+    again = timeline("seed_breaks", page.page.url.split("#/", 1)[1])
+    again.page.wait_for_selector(".details h2:has-text('idle')")
+    assert again.details == said
 
 
 def test_minimap_brushes(timeline: Timeline) -> None:

@@ -3,7 +3,7 @@
 import { note } from "../address.js";
 import { fill, framed, h, settled } from "../dom.js";
 import { duration } from "../format.js";
-import { get } from "../net.js";
+import { get, ServerError } from "../net.js";
 import { AllArrows } from "./arrows.js";
 import { Counters } from "./counters.js";
 import { renderer } from "./draw.js";
@@ -213,6 +213,7 @@ export async function timelinePage(app, place, values) {
       b: Math.round(view.begin),
       e: Math.round(view.end),
       sel: selection.row,
+      gap: selection.gapText(),
       area: selection.areaText(),
       q: finder.text,
       marks: marks.map((mark) => `${mark.begin}-${mark.end}`).join("~"),
@@ -320,21 +321,42 @@ export async function timelinePage(app, place, values) {
     if (window && !left) view.show(window.start_ns, window.end_ns, 0.95);
   }
 
-  /** @param {Record<string, string>} given */
+  /**
+   * An address may come from another trace, or cut short: what it names that is not here is told, and the
+   * rest of it is shown.
+   * @param {Record<string, string>} given
+   */
   async function apply(given) {
-    if (given.b && given.e) view.set(Number(given.b), Number(given.e));
+    const [begin, end] = [Number(given.b), Number(given.e)];
+    if (given.b && given.e && Number.isFinite(begin) && Number.isFinite(end)) view.set(begin, end);
     if (given.q !== undefined) await finder.set(given.q);
+    const found = await choose(given).catch((error) => {
+      if (error instanceof ServerError && error.status === 400) return false; // the server knows no such thing
+      throw error;
+    });
+    if (!found) {
+      selection.clear();
+      details.empty("What this link selects is not in this trace.");
+    }
+    if (given.hit) await finder.step(true);
+  }
+
+  /**
+   * @param {Record<string, string>} given
+   * @returns {Promise<boolean>} whether what it selects is here
+   */
+  async function choose(given) {
     if (given.track) {
       const found = await get("locate", { track: given.track, start: given.at, name: given.name });
       if (found.row !== null) await selection.select(found.row, true, true);
       else view.show(Number(given.at), Number(given.at) + Number(given.dur), 0.5);
     } else if (given.sel) {
       await selection.select(Number(given.sel), Boolean(given.zoom), Boolean(given.zoom));
-    } else if (given.area) {
+    } else if (given.gap || given.area) {
       await app.analysed();
-      await selection.areaFrom(given.area);
+      return given.gap ? selection.gapFrom(given.gap) : selection.areaFrom(given.area);
     }
-    if (given.hit) await finder.step(true);
+    return true;
   }
 
   return {
@@ -360,10 +382,7 @@ export async function timelinePage(app, place, values) {
 function readMarks(text) {
   return (text ?? "")
     .split("~")
-    .filter(Boolean)
-    .map((each) => {
-      const [begin, end] = each.split("-").map(Number);
-      return { begin, end };
-    })
-    .filter((each) => Number.isFinite(each.begin) && Number.isFinite(each.end));
+    .map((each) => /^(-?\d+)-(-?\d+)$/.exec(each)) // what was on before the first step begins below 0
+    .filter((found) => found !== null)
+    .map((found) => ({ begin: Number(found[1]), end: Number(found[2]) }));
 }

@@ -14,10 +14,12 @@ export function panel(meanings, does) {
   const said = h("p", { class: "sr", role: "status" });
   let turn = 0;
 
-  function empty() {
+  /** @param {string} [why] nothing is selected though something was asked for */
+  function empty(why) {
     turn++;
     fill(
       element,
+      why ? h("p", { class: "hint warn" }, why) : null,
       h(
         "p",
         { class: "hint" },
@@ -33,7 +35,7 @@ export function panel(meanings, does) {
       ),
       said,
     );
-    said.textContent = "Nothing is selected";
+    said.textContent = why ?? "Nothing is selected";
   }
 
   /**

@@ -91,6 +91,23 @@ export class Selection {
     this.redraw();
   }
 
+  gapText() {
+    return this.gap ? `${this.gap.lane}-${this.gap.start_ns}` : null;
+  }
+
+  /**
+   * @param {string} text
+   * @returns {Promise<boolean>} whether there is such a gap
+   */
+  async gapFrom(text) {
+    const [, lane, time] = /^(\d+)-(-?\d+)$/.exec(text) ?? [];
+    if (lane === undefined) return false;
+    const mine = ++this.turn;
+    const { gap } = await get("at", { lane, time, within: 0 });
+    if (gap && mine === this.turn) this.selectGap(gap);
+    return Boolean(gap);
+  }
+
   /** @param {boolean} close */
   reveal(close) {
     const box = this.box,
@@ -207,16 +224,17 @@ export class Selection {
     return this.area ? `${this.area.begin}-${this.area.end}-${this.area.rows.join("~")}` : null;
   }
 
-  /** @param {string} text */
+  /**
+   * @param {string} text
+   * @returns {Promise<boolean>} whether it has a track that is here
+   */
   async areaFrom(text) {
-    const found = /^(-?\d+)-(\d+)-(.*)$/.exec(text);
-    if (!found) return;
-    const ids = new Set(found[3].split("~"));
-    await this.selectArea(
-      Number(found[1]),
-      Number(found[2]),
-      this.rows.all.filter((row) => ids.has(row.id)),
-    );
+    const [, begin, end, tracks] = /^(-?\d+)-(-?\d+)-(.*)$/.exec(text) ?? [];
+    const ids = new Set(tracks?.split("~"));
+    const rows = this.rows.all.filter((row) => ids.has(row.id));
+    if (!rows.length) return false;
+    await this.selectArea(Number(begin), Number(end), rows);
+    return true;
   }
 
   /** @param {number} scroll */
