@@ -216,6 +216,14 @@ def test_compilation_before_the_steps_costs_no_step(tmp_path: Path) -> None:
     assert (found.cost_ns_per_step, found.severity) == (None, "high")
 
 
+def test_phases_of_one_name_are_added_up(tmp_path: Path) -> None:
+    phase = "_compile.compile_inner (dynamo_timed)"
+    times = [op(phase, 5, 30), op(phase, 40, 10), op("backward._compile (dynamo_timed)", 60, 20)]
+    found = findings(links_of(tmp_path, [*steps(1, 100), *compiled_step(0)], times))["compile-in-window"]
+    assert "The phases of 3 compilations cover 60.0 us" in found.detail
+    assert "_compile.compile_inner 40.0 us (2 times) and backward._compile 20.0 us" in found.detail
+
+
 def test_a_break_costs_what_lies_between_graphs(tmp_path: Path) -> None:
     events = [*steps(1, 100), region("0/0", 0, 90), op(GRAPH, 10, 20)]
     events += [region("1/0", 45, 40), op(GRAPH, 50, 20)]

@@ -12,7 +12,7 @@ import pytest
 
 from helpers import TRACES
 from kinetoscope.errors import InputError
-from kinetoscope.ingest.capture_directory import find_inputs
+from kinetoscope.ingest.capture_directory import Capture, find_inputs
 from kinetoscope.render.as_text import render
 from kinetoscope.reporting import analyse
 from kinetoscope.schema import Report
@@ -154,6 +154,51 @@ def test_a_capture_without_a_trace_says_why(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="did not import torch"):
         find_inputs([str(where)])
+
+
+@pytest.mark.parametrize(
+    ("program", "profiled", "said"),
+    [
+        (
+            {"exit_status": 1, "error": "ValueError: bad"},
+            3,
+            ["the program ended with ValueError: bad, when 3 of 20 steps had been profiled"],
+        ),
+        ({"exit_status": 1, "error": "ValueError: bad"}, 20, ["the program ended with ValueError: bad"]),
+        ({"exit_status": 3, "error": None}, 3, []),
+        ({"exit_status": 0, "error": None}, 3, []),
+        (None, 3, []),
+    ],
+)
+def test_a_program_that_ended_with_an_error_is_said_to(
+    program: dict[str, Any] | None, profiled: int, said: list[str]
+) -> None:
+    steps = {"profiled": {"steps": profiled}}
+    manifest = {"program": program, "window": {"planned_steps": 20}, "steps": steps, "warnings": ["so"]}
+    assert list(Capture(manifest).warnings) == ["so", *said]
+
+
+@pytest.mark.parametrize(
+    ("window", "command", "begins"),
+    [
+        (
+            {"kind": "steps", "first_step": 4},
+            "run",
+            7,
+        ),  # steps 4 to 7 were profiled; 6 is the last to compile
+        ({"kind": "cold", "first_step": 4}, "run", None),  # compiling is what was asked for
+        ({"kind": "steps", "first_step": 4}, "capture", None),  # the program chose its steps itself
+        ({"kind": "steps", "first_step": 7}, "run", None),
+        ({"kind": "steps"}, "run", None),
+    ],
+)
+def test_the_warmup_that_leaves_compiling_out(
+    window: dict[str, Any], command: str, begins: int | None
+) -> None:
+    per_step = [1, 0, 0, 0, 0, 1, 2, 0]
+    steps = {"profiled": {"steps": 4}}
+    manifest = {"command": command, "window": window, "steps": steps, "compilations": {"per_step": per_step}}
+    assert Capture(manifest).warmup_past_compiling == begins
 
 
 def test_a_capture_whose_trace_was_lost_names_the_file(tmp_path: Path) -> None:

@@ -132,10 +132,15 @@ def compile_in_window(facts: Facts) -> list[Finding]:
         return []
     phases, entries = compiles.phases, compiles.entries
     order = entries[np.argsort(-phases.dur_ns[entries], kind="stable")]
-    names = [
-        f"{phases.labels[phases.label[entry]]} {duration(int(phases.dur_ns[entry]))}"
-        for entry in order[:3].tolist()
+    names: dict[str, list[int]] = {}  # in the order of the longest of each
+    for entry in order.tolist():
+        names.setdefault(phases.labels[phases.label[entry]], []).append(int(phases.dur_ns[entry]))
+    took = [
+        f"{name} {duration(sum(times))}" + (f" ({counted(len(times), 'time')})" if len(times) > 1 else "")
+        for name, times in names.items()
     ]
+    again = None if facts.capture is None else facts.capture.warmup_past_compiling
+    later = "" if again is None else f" kinetoscope run --warmup {again} begins after these compilations."
     span = facts.trace.span_ns
     share = min(1.0, total / span) if span else None
     steps = facts.links.steps
@@ -149,10 +154,10 @@ def compile_in_window(facts: Facts) -> list[Finding]:
             "compile-in-window",
             f"Compilation took {duration(total)} of this window",
             f"The phases of {counted(len(entries), 'compilation')} cover {duration(total)}{of_window}:"
-            f" {listed(names, 3)}. A device that waits meanwhile waits for the compiler, not for launches.",
+            f" {listed(took, 3)}. A device that waits meanwhile waits for the compiler, not for launches.",
             "Warm up before the profiler starts: call the function for every shape that comes, until"
             " nothing compiles."
-            " If it still compiles in later steps, look for recompiles.",
+            f" If it still compiles in later steps, look for recompiles.{later}",
             total_ns=in_steps or None,
             severity=severity_of(share),
             rows=phases.rows[order],

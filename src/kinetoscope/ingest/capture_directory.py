@@ -88,9 +88,33 @@ class Capture:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the capture could not do, in its own words."""
+        """What the capture could not do, in its own words, and the error that ended the program, if any."""
         said = within(self.manifest, "warnings")
-        return tuple(str(each) for each in said) if isinstance(said, list) else ()
+        ended = self._ended_badly()
+        return (
+            *(str(each) for each in (said if isinstance(said, list) else ())),
+            *(() if ended is None else (ended,)),
+        )
+
+    def _ended_badly(self) -> str | None:
+        status, error = (within(self.manifest, "program", name) for name in ("exit_status", "error"))
+        if status in (0, None) or not isinstance(error, str):
+            return None
+        text = f"the program ended with {error}"
+        planned, steps = within(self.manifest, "window", "planned_steps"), self.steps_of("profiled")
+        if type(planned) is not int or steps >= planned:
+            return text
+        return f"{text}, when {steps} of {planned} steps had been profiled"
+
+    @property
+    def warmup_past_compiling(self) -> int | None:
+        """The ``--warmup`` that begins after the last profiled step that compiled; None where none did, or
+        where the capture chose no steps to profile."""
+        first = within(self.manifest, "window", "first_step")
+        chosen = within(self.manifest, "window", "kind") == "steps"
+        compiling = self.compiling_steps
+        by_run = within(self.manifest, "command") == "run"
+        return first + max(compiling) + 1 if by_run and chosen and compiling else None
 
     @property
     def torch_version(self) -> str | None:
