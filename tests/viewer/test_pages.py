@@ -183,6 +183,15 @@ def test_query_runs_refuses_and_downloads(open_page: Open, tmp_path: Path) -> No
         page.click("button:has-text('Run')")
         until(page, "(said) => document.querySelector('.tools .bad')?.textContent.includes(said)", said)
         assert page.locator(".table tbody tr").count() == 0
+    # DuckDB marks the place under the query's line: a line and a fixed width each, or the mark is nowhere
+    page.fill("textarea", "SELECT name,\n  nothing FROM slices")
+    page.click("button:has-text('Run')")
+    until(page, "document.querySelector('.tools .bad')?.innerText.includes('LINE 2')")
+    query, mark = page.inner_text(".tools .bad").split("\n")[-2:]
+    assert query.index("nothing") == mark.index("^")
+    # a query that fails can be mended after a reload
+    page.reload()
+    until(page, "document.querySelector('textarea')?.value.includes('nothing FROM slices')")
 
 
 def test_the_rail_goes_everywhere_by_keyboard(open_page: Open) -> None:

@@ -66,16 +66,16 @@ export async function queryPage(app, place, values) {
     csvButton.disabled = true;
     said.className = "quiet";
     said.textContent = "Running";
+    note("query", { sql: editor.value }); // also of one that fails: it is to be mended, not typed again
     try {
       await app.analysed();
       const began = performance.now();
       answer = await post("query", { sql: editor.value, name });
       said.textContent = `${counted(answer.rows.length, "row")}${answer.more ? " (the first of more)" : ""} in ${Math.round(performance.now() - began)} ms`;
       show();
-      note("query", { sql: editor.value });
     } catch (error) {
       answer = null;
-      said.className = "bad";
+      said.className = "bad mono"; // with a mark under the place in the query
       said.textContent = error instanceof Error ? error.message : String(error);
       fill(result);
     }
