@@ -203,6 +203,18 @@ def test_overlays_can_be_switched_off(timeline: Timeline) -> None:
     for name in ("Steps", "Breaks, phases"):
         page.page.click(f"button:has-text('{name}')")
         assert page.page.get_attribute(f"button:has-text('{name}')", "aria-pressed") == "false"
+    page.press("l")
+    # a link shows the same; and in the same window a link to the usual shows that
+    pressed = """() => [...document.querySelectorAll(".bar-tools button[aria-pressed=true]")]
+        .map((each) => each.textContent)"""
+    link = page.page.url.split("#/", 1)[1]
+    again = timeline("seed_breaks", link)
+    assert again.page.evaluate(pressed) == ["All arrows"]
+    until(again.page, "!kinetoscope.rows.shown.some((row) => ['idle', 'counter'].includes(row.kind))")
+    begin, end = (round(time) for time in again.window)
+    again.page.evaluate("(place) => { location.hash = place; }", f"#/timeline?b={begin}&e={end}")
+    until(again.page, f"({pressed})().join() === 'Steps,Breaks, phases,Idle,Counters'")
+    assert any(name == "idle, by cause" for name in names_of(again))
 
 
 def test_borders_move_by_key(timeline: Timeline) -> None:

@@ -95,6 +95,8 @@ export async function timelinePage(app, place, values) {
     shows: rule.shows,
     finder: finder.element,
     arranged: chosen,
+    laid: arranged,
+    switched: () => keep(),
     redraw,
     help: () => helpDialog.showModal(),
   });
@@ -217,6 +219,7 @@ export async function timelinePage(app, place, values) {
       area: selection.areaText(),
       q: finder.text,
       marks: marks.map((mark) => `${mark.begin}-${mark.end}`).join("~"),
+      flip: tools.text(),
       ...rows.values(),
     });
   }
@@ -295,6 +298,7 @@ export async function timelinePage(app, place, values) {
   resized(); // before anything is asked for: the width tells how fine
   arranged();
   void map.load().catch(fail);
+  tools.arrange(values.flip);
   await apply(values);
 
   app.overlays().then((found) => {
@@ -361,7 +365,10 @@ export async function timelinePage(app, place, values) {
 
   return {
     moved: (given) => {
-      if (given.b) rows.arrange(given);
+      if (given.b) {
+        rows.arrange(given);
+        tools.arrange(given.flip);
+      }
       marks = given.marks === undefined ? marks : readMarks(given.marks);
       arranged();
       void apply(given).catch(fail);

@@ -9,28 +9,40 @@ import { h } from "../dom.js";
  * @param {import("./arrows.js").AllArrows} parts.all
  * @param {{ steps: boolean, breaks: boolean }} parts.shows what is drawn over the rows and in the ruler
  * @param {HTMLElement} parts.finder the search
- * @param {() => void} parts.arranged rows have changed
+ * @param {() => void} parts.arranged a person has arranged the rows
+ * @param {() => void} parts.laid there are others, or at another place
+ * @param {() => void} parts.switched a person has switched an overlay
  * @param {() => void} parts.redraw
  * @param {() => void} parts.help
  */
-export function toolbar({ view, rows, all, shows, finder, arranged, redraw, help }) {
+export function toolbar({ view, rows, all, shows, finder, arranged, laid, switched, redraw, help }) {
   const waiting = h("span", { class: "quiet", role: "status" }, "Analysing");
   const span = h("span", { class: "span", "aria-label": "Shown time" });
 
+  /** @type {Map<string, { usual: boolean, isOn: () => boolean, flip: () => void }>} */
+  const toggles = new Map();
+
   /**
+   * @param {string} name in the address
    * @param {string} label
-   * @param {boolean} on
+   * @param {boolean} usual
    * @param {string} title
    * @param {(on: boolean) => void} does
    */
-  function toggle(label, on, title, does) {
-    const button = h("button", { "aria-pressed": String(on), title, onclick: flip }, label);
+  function toggle(name, label, usual, title, does) {
+    const click = () => {
+      flip();
+      switched();
+    };
+    const button = h("button", { "aria-pressed": String(usual), title, onclick: click }, label);
+    const isOn = () => button.getAttribute("aria-pressed") === "true";
     function flip() {
-      const now = button.getAttribute("aria-pressed") !== "true";
+      const now = !isOn();
       button.setAttribute("aria-pressed", String(now));
       does(now);
       redraw();
     }
+    toggles.set(name, { usual, isOn, flip });
     return button;
   }
 
@@ -40,24 +52,26 @@ export function toolbar({ view, rows, all, shows, finder, arranged, redraw, help
   }
 
   const arrows = "Arrows from every launch to its device work, and from forward to backward (l)";
-  const flows = toggle("All arrows", false, arrows, (on) => {
+  const flows = toggle("arrows", "All arrows", false, arrows, (on) => {
     all.on = on;
     void all.want();
   });
   const overlays = [
-    toggle("Steps", true, "Steps in the ruler and behind the rows", (on) => {
+    toggle("steps", "Steps", true, "Steps in the ruler and behind the rows", (on) => {
       shows.steps = on;
     }),
-    toggle("Breaks, phases", true, "Graph breaks and compile phases", (on) => {
+    toggle("breaks", "Breaks, phases", true, "Graph breaks and compile phases", (on) => {
       shows.breaks = on;
     }),
-    toggle("Idle", true, "Idle time of the devices by cause", (on) => {
+    toggle("idle", "Idle", true, "Idle time of the devices by cause", (on) => {
       rows.withIdle = on;
-      rearrange();
+      rows.layout();
+      laid();
     }),
-    toggle("Counters", true, "Memory, queue depth and the file's own counters", (on) => {
+    toggle("counters", "Counters", true, "Memory, queue depth and the file's own counters", (on) => {
       rows.withCounters = on;
-      rearrange();
+      rows.layout();
+      laid();
     }),
   ];
   const unhide = h("button", { hidden: true, onclick: showHidden });
@@ -86,6 +100,19 @@ export function toolbar({ view, rows, all, shows, finder, arranged, redraw, help
     filter,
     flows,
     span,
+    /** What is not as usual, for the address. */
+    text: () =>
+      [...toggles]
+        .filter(([, each]) => each.isOn() !== each.usual)
+        .map(([name]) => name)
+        .join("~"),
+    /** @param {string | undefined} text switch them as an address says */
+    arrange(text) {
+      const unusual = new Set(text?.split("~"));
+      for (const [name, each] of toggles) {
+        if (each.isOn() !== (each.usual !== unusual.has(name))) each.flip();
+      }
+    },
     /** The analysis is there. */
     ready() {
       waiting.remove();
