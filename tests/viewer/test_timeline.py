@@ -299,6 +299,8 @@ def test_an_idle_gap_says_why(timeline: Timeline) -> None:
     assert "Ends with" in page.details
     # and a link to it shows it too
     said = page.details
+    start = page.page.evaluate("kinetoscope.selection.gap.start_ns")
+    assert f"{start / 1e6:.6f} ms" in said  # to the nanosecond, as neighbours are no further apart
     again = timeline("seed_breaks", page.page.url.split("#/", 1)[1])
     again.page.wait_for_selector(".details h2:has-text('idle')")
     assert again.details == said

@@ -32,6 +32,19 @@ export function exact(ns) {
 }
 
 /**
+ * A point in time, to the nanosecond: three figures of it would not tell neighbours apart.
+ * @param {number} ns
+ */
+export function moment(ns) {
+  const size = Math.abs(ns);
+  if (size < 999.5) return `${Math.round(ns)} ns`;
+  const [unit, digits] = /** @type {[string, number]} */ (
+    size < 999.5e3 ? ["us", 3] : size < 999.5e6 ? ["ms", 6] : ["s", 9]
+  );
+  return `${(ns / 10 ** digits).toFixed(digits)} ${unit}`;
+}
+
+/**
  * One unit for a column, chosen by its largest value.
  * @param {number} largest
  * @returns {{ unit: string, one: number, decimals: number }}

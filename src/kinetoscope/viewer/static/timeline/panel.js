@@ -1,7 +1,7 @@
 // The panel at the bottom: one slice, one idle gap, or an area.
 
 import { fill, h } from "../dom.js";
-import { count, counted, duration, exact, share } from "../format.js";
+import { count, counted, duration, exact, moment, share } from "../format.js";
 import { get } from "../net.js";
 import { table } from "../pages/table.js";
 
@@ -72,7 +72,7 @@ export function panel(meanings, does) {
           data.clipped ? " (cut at the next start on its stream)" : "",
         ),
       ],
-      ["Start", h("span", { class: "mono", title: exact(data.start_ns) }, duration(data.start_ns))],
+      ["Start", h("span", { class: "mono", title: exact(data.start_ns) }, moment(data.start_ns))],
     ];
     if (data.self_ns !== undefined && data.self_ns !== data.dur_ns)
       facts.push(["Of its own", h("span", { class: "mono" }, duration(data.self_ns))]);
@@ -245,7 +245,7 @@ export function panel(meanings, does) {
         { class: "columns" },
         list([
           ["Duration", h("span", { class: "mono", title: exact(data.dur_ns) }, duration(data.dur_ns))],
-          ["Start", h("span", { class: "mono", title: exact(data.start_ns) }, duration(data.start_ns))],
+          ["Start", h("span", { class: "mono", title: exact(data.start_ns) }, moment(data.start_ns))],
           ["Meaning", data.did],
           ["What helps", data.helps || "unknown"],
           ["Because of", data.because ? jump(data.because) : "nothing that was recorded"],
