@@ -165,6 +165,11 @@ def test_a_capture_without_a_trace_says_why(tmp_path: Path) -> None:
             ["the program ended with ValueError: bad, when 3 of 20 steps had been profiled"],
         ),
         ({"exit_status": 1, "error": "ValueError: bad"}, 20, ["the program ended with ValueError: bad"]),
+        (
+            {"exit_status": 1, "error": "KeyboardInterrupt: "},
+            20,
+            ["the program ended with KeyboardInterrupt"],
+        ),
         ({"exit_status": 3, "error": None}, 3, []),
         ({"exit_status": 0, "error": None}, 3, []),
         (None, 3, []),
@@ -176,6 +181,12 @@ def test_a_program_that_ended_with_an_error_is_said_to(
     steps = {"profiled": {"steps": profiled}}
     manifest = {"program": program, "window": {"planned_steps": 20}, "steps": steps, "warnings": ["so"]}
     assert list(Capture(manifest).warnings) == ["so", *said]
+
+
+def test_a_trace_of_a_program_that_was_killed_is_said_to_be_one(tmp_path: Path) -> None:
+    where = capture(tmp_path / "c", status="running")
+    (warning,) = report(where).trace.warnings
+    assert (warning.code, "or was killed" in warning.message) == ("capture", True)
 
 
 @pytest.mark.parametrize(

@@ -97,10 +97,12 @@ class Capture:
         )
 
     def _ended_badly(self) -> str | None:
+        if within(self.manifest, "status") == "running":
+            return "the program had not ended, or was killed: what a capture saves at its end is missing"
         status, error = (within(self.manifest, "program", name) for name in ("exit_status", "error"))
         if status in (0, None) or not isinstance(error, str):
             return None
-        text = f"the program ended with {error}"
+        text = f"the program ended with {error.rstrip(': ')}"
         planned, steps = within(self.manifest, "window", "planned_steps"), self.steps_of("profiled")
         if type(planned) is not int or steps >= planned:
             return text
