@@ -233,6 +233,20 @@ def test_a_break_costs_what_lies_between_graphs(tmp_path: Path) -> None:
     assert [event.name for event in found.evidence] == ["Torch-Compiled Region: 1/0"]
 
 
+def test_seconds_of_compiling_do_not_make_a_break_look_small(tmp_path: Path) -> None:
+    bounds = [(0, 100), (100, 1000), (1100, 100)]
+    events = [op(f"ProfilerStep#{n}", *bound, "user_annotation") for n, bound in enumerate(bounds)]
+    for at, _ in bounds:
+        events += [region("0/0", at, 90), op(GRAPH, at + 10, 20)]
+        events += [region("1/0", at + 45, 40), op(GRAPH, at + 50, 20)]
+    events.append(op("_compile.compile_inner (dynamo_timed)", 195, 900))
+    # 20 us between the graphs; the usual steps are the last two, of (1000 + 100) / 2 us, 450 of it compiling
+    found = findings(links_of(tmp_path, events))
+    assert found["graph-break"].share == pytest.approx(20 / 550)
+    assert found["graph-break"].severity == "high"  # 20 of 100
+    assert found["compile-in-window"].cost_ns_per_step == 300_000
+
+
 def test_breaks_that_a_log_explains(tmp_path: Path) -> None:
     events = [*steps(1, 100), region("0/0", 0, 90), op(GRAPH, 10, 20)]
     events += [region("1/0", 45, 40), op(GRAPH, 50, 20)]

@@ -6,7 +6,6 @@ import numpy as np
 
 from kinetoscope.analyses.wording import counted, duration, listed, percent
 from kinetoscope.findings.facts import Facts, severity_of
-from kinetoscope.link.intervals import union_ns
 from kinetoscope.schema import BreakSite, Finding
 from kinetoscope.trace import Category, Int64
 
@@ -143,11 +142,6 @@ def compile_in_window(facts: Facts) -> list[Finding]:
     later = "" if again is None else f" kinetoscope run --warmup {again} begins after these compilations."
     span = facts.trace.span_ns
     share = min(1.0, total / span) if span else None
-    steps = facts.links.steps
-    start, end = phases.start_ns[entries], phases.end_ns[entries]
-    # of the steps only what lies in them is a cost: a program may compile before the first
-    both = union_ns(np.append(start, steps.start_ns), np.append(end, steps.end_ns))
-    in_steps = total + union_ns(steps.start_ns, steps.end_ns) - both
     of_window = f" ({percent(share)} of the {duration(span)} recorded)" if share is not None else ""
     return [
         facts.finding(
@@ -158,7 +152,8 @@ def compile_in_window(facts: Facts) -> list[Finding]:
             "Warm up before the profiler starts: call the function for every shape that comes, until"
             " nothing compiles."
             f" If it still compiles in later steps, look for recompiles.{later}",
-            total_ns=in_steps or None,
+            # of the steps only what lies in them is a cost: a program may compile before the first
+            total_ns=facts.compiling_ns or None,
             severity=severity_of(share),
             rows=phases.rows[order],
         )

@@ -11,11 +11,12 @@ import numpy.typing as npt
 from kinetoscope.analyses.breaks import Boundaries, Nesting, boundaries, graph_breaks
 from kinetoscope.analyses.kernels import kernels
 from kinetoscope.analyses.origins import Work, find_work
-from kinetoscope.analyses.steps import steps
+from kinetoscope.analyses.steps import steps, usual_steps
 from kinetoscope.analyses.verdict import CompiledCode, verdict
 from kinetoscope.analyses.wording import duration, percent
 from kinetoscope.ingest.capture_directory import Capture
 from kinetoscope.link import Links
+from kinetoscope.link.intervals import union_ns
 from kinetoscope.schema import Compiled, Evidence, Finding, FindingCode, GraphBreaks, Kernels, Severity
 from kinetoscope.trace import Bool, Int64, Trace
 
@@ -108,13 +109,41 @@ class Facts:
             return None
         return min(1.0, total_ns / self.steps / self.mean_step_ns)
 
+    @cached_property
+    def compiling_ns(self) -> int:
+        """How much of the steps PyTorch spent compiling."""
+        return self._compiling_within(self.links.steps.start_ns, self.links.steps.end_ns)
+
+    def _compiling_within(self, start_ns: Int64, end_ns: Int64) -> int:
+        compiles = self.links.compiles
+        phases, entries = compiles.phases, compiles.entries
+        both = union_ns(
+            np.append(phases.start_ns[entries], start_ns), np.append(phases.end_ns[entries], end_ns)
+        )
+        return compiles.total_ns + union_ns(start_ns, end_ns) - both
+
+    @cached_property
+    def _steady_step_ns(self) -> float:
+        """Mean length of a step without what it compiled; 0 if that is unknown."""
+        found = self.links.steps
+        usual = usual_steps(found)
+        if self.mean_step_ns is None or not len(usual):
+            return 0
+        compiling = self._compiling_within(found.start_ns[usual], found.end_ns[usual])
+        return max(0.0, self.mean_step_ns - compiling / len(usual))
+
     def _weight(self, total_ns: float | None) -> float | None:
-        """Share that tells the severity: of the steps, else of all that was recorded."""
+        """Share that tells the severity: of the steps without compiling, else of all that was recorded.
+
+        What costs every step must not look small beside seconds of compiling that come once.
+        """
         if total_ns is None:
             return None
         share = self.share(total_ns)
         span = self.trace.span_ns
-        return total_ns / span if share is None and span else share
+        if share is None or self.steps is None:
+            return total_ns / span if span else None
+        return min(1.0, total_ns / self.steps / self._steady_step_ns) if self._steady_step_ns else share
 
     def a_step(self, total_ns: float) -> str:
         """``1.20 ms a step (4.0 %)``, or the total where there are no steps.
