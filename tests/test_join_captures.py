@@ -212,6 +212,18 @@ def test_the_warmup_that_leaves_compiling_out(
     assert Capture(manifest).warmup_past_compiling == begins
 
 
+@pytest.mark.parametrize(("kind", "advice"), [("cold", "a cold capture"), ("steps", "Warm up before")])
+def test_nobody_is_told_to_warm_up_a_cold_capture(tmp_path: Path, kind: str, advice: str) -> None:
+    compiling = {"ph": "X", "pid": 1, "tid": 1, "ts": 10, "dur": 500, "cat": "cpu_op"}
+    events = [{**compiling, "name": "_compile.compile_inner (dynamo_timed)"}]
+    where = capture(tmp_path / "c", log=False, window={"kind": kind}, compilations={"total": 0})
+    with gzip.open(where / "trace.json.gz", "wt") as file:
+        json.dump({"schemaVersion": 1, "traceEvents": events}, file)
+    (found,) = (f for f in report(where).findings if f.code == "compile-in-window")
+    assert (found.fix or "").count(advice) == 1
+    assert ("Warm up" in (found.fix or "")) == (kind != "cold")
+
+
 def test_a_capture_whose_trace_was_lost_names_the_file(tmp_path: Path) -> None:
     where = capture(tmp_path / "c", notes=["switches are part of the keys of caches"])
     (where / "trace.json.gz").unlink()

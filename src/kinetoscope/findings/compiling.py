@@ -149,7 +149,9 @@ def compile_in_window(facts: Facts) -> list[Finding]:
             f"Compilation took {duration(total)} of this window",
             f"The phases of {counted(len(entries), 'compilation')} cover {duration(total)}{of_window}:"
             f" {listed(took, 3)}. A device that waits meanwhile waits for the compiler, not for launches.",
-            "Warm up before the profiler starts: call the function for every shape that comes, until"
+            "This is a cold capture, which is to hold it: compile-time says where it went."
+            if facts.capture is not None and facts.capture.is_cold
+            else "Warm up before the profiler starts: call the function for every shape that comes, until"
             " nothing compiles."
             f" If it still compiles in later steps, look for recompiles.{later}",
             # of the steps only what lies in them is a cost: a program may compile before the first

@@ -109,6 +109,11 @@ class Capture:
         return f"{text}, when {steps} of {planned} steps had been profiled"
 
     @property
+    def is_cold(self) -> bool:
+        """Whether the first call was to be profiled, with what it compiles."""
+        return bool(within(self.manifest, "window", "kind") == "cold")
+
+    @property
     def warmup_past_compiling(self) -> int | None:
         """The ``--warmup`` that begins after the last profiled step that compiled; None where none did, or
         where the capture chose no steps to profile."""
