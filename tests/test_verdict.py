@@ -186,16 +186,5 @@ def test_cpu_share_is_of_steps_and_counts_overlap_once(tmp_path: Path) -> None:
     assert compiled(links_of(tmp_path, events)).cpu_share == pytest.approx(0.35)
 
 
-def test_cpu_share_leaves_compiling_out(tmp_path: Path) -> None:
-    phase = "_compile.compile_inner (dynamo_timed)"
-    # 200 us of steps, 90 of them compiling in a region and 20 outside; of the region's 120 30 are left, and
-    # compiling after the steps belongs to none of them: 30 of 90
-    events = [*steps(2, 100), region("1/0", 20, 120), op(phase, 30, 90), op(phase, 160, 20)]
-    events += [op(phase, 300, 500)]
-    assert compiled(links_of(tmp_path, events)).cpu_share == pytest.approx(30 / 90)
-    only = [*steps(1, 100), region("1/0", 10, 80), op(phase, 0, 100)]
-    assert compiled(links_of(tmp_path, only)).cpu_share is None
-
-
 def test_no_step_no_cpu_share(tmp_path: Path) -> None:
     assert compiled(links_of(tmp_path, compiled_call())).cpu_share is None

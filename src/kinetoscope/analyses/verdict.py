@@ -13,7 +13,7 @@ from kinetoscope.analyses.operator_names import is_aten_beyond_views
 from kinetoscope.analyses.origins import Work, has_cpu_rows
 from kinetoscope.analyses.wording import counted, duration, listed, percent
 from kinetoscope.link import Links
-from kinetoscope.link.intervals import union_ns
+from kinetoscope.link.intervals import merged, union_ns
 from kinetoscope.link.regions import Calls
 from kinetoscope.schema import Compiled, Verdict
 from kinetoscope.trace import Bool, Category, Int64
@@ -129,27 +129,18 @@ class CompiledCode:
 
     @cached_property
     def cpu_share(self) -> float | None:
-        """Share of the steps' time that was spent in compiled regions and compiled backward.
-
-        Compiling is left out of both: a region that compiles what it calls has not run for so long.
-        """
-        steps, regions, compiles = self.links.steps, self.links.regions, self.links.compiles
+        """Share of the steps' time that was spent in compiled regions and compiled backward."""
+        steps, regions = self.links.steps, self.links.regions
         if not len(steps) or not self.has_cpu_rows:
             return None
-        outer, entries = regions.calls.outermost, compiles.entries
-        code = (
+        total = union_ns(steps.start_ns, steps.end_ns)
+        outer = regions.calls.outermost
+        start, end = merged(
             np.concatenate((regions.calls.start_ns[outer], regions.backwards.start_ns)),
             np.concatenate((regions.calls.end_ns[outer], regions.backwards.end_ns)),
         )
-        compiling = compiles.phases.start_ns[entries], compiles.phases.end_ns[entries]
-        spans = steps.start_ns, steps.end_ns
-
-        def beside_compiling(*pairs: tuple[Int64, Int64]) -> int:
-            starts, ends = zip(*pairs, compiling, strict=True)
-            return union_ns(np.concatenate(starts), np.concatenate(ends)) - compiles.total_ns
-
-        total = beside_compiling(spans)
-        inside = beside_compiling(code) + total - beside_compiling(code, spans)
+        both = union_ns(np.append(start, steps.start_ns), np.append(end, steps.end_ns))
+        inside = int((end - start).sum()) - (both - total)
         return inside / total if total else None
 
 

@@ -14,7 +14,7 @@ class Compiled(msgspec.Struct, frozen=True, kw_only=True):
 
     ``device_share``: device time launched from compiled graphs over all device time (communication
     and work launched while compiling left out of both). ``cpu_share``: share of the steps' CPU
-    time spent in compiled regions and compiled backward, compiling left out of both.
+    time spent in compiled regions and compiled backward.
     """
 
     verdict: Verdict
