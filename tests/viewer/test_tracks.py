@@ -217,6 +217,38 @@ def test_overlays_can_be_switched_off(timeline: Timeline) -> None:
     assert any(name == "idle, by cause" for name in names_of(again))
 
 
+def test_a_counter_that_does_not_change_is_even(timeline: Timeline) -> None:
+    # around the kernel of slice 613: from its launch to its end the queue holds this one piece of work
+    page = timeline("seed_breaks", "timeline?sel=613&zoom=1", width=700, forgive=True)  # it reads pixels
+    until(page.page, "kinetoscope.rows.shown.some((row) => row.kind === 'counter')")
+    found = """() => {
+        const k = kinetoscope, canvas = document.querySelector(".body > canvas");
+        const row = k.rows.shown.find((each) => each.kind === "counter");
+        k.scroll.scrollTop = k.rows.y(row, 0) - 40;
+        const start = k.selection.arrows[0].start, end = k.selection.box.end;
+        const y = k.rows.y(row, k.scroll.scrollTop) + row.height - 12;
+        const [x, last] = [k.view.x(start) + 20, k.view.x(end) - 20].map(Math.round);
+        const { data } = canvas.getContext("2d").getImageData(x, Math.round(y), last - x, 1);
+        const colours = new Set();
+        for (let at = 0; at < data.length; at += 4) colours.add(data.slice(at, at + 3).join());
+        return [...colours];
+    }"""
+    paper = "246,247,248"
+    until(page.page, f"!({found})().includes('{paper}')")  # the counter is drawn
+    # in a window of another width, first from what is known, then from as many values as it has pixels
+    page.page.route("**/api/counter?*", lambda route: route.abort())
+    page.page.set_viewport_size({"width": 1281, "height": 800})
+    until(page.page, "kinetoscope.view.width > 700")
+    page.page.wait_for_timeout(300)
+    assert len(page.page.evaluate(found)) == 1
+    page.page.unroute("**/api/counter?*")
+    with page.page.expect_response(lambda got: "api/counter?" in got.url) as asked:
+        page.page.set_viewport_size({"width": 1303, "height": 800})
+    width = page.page.evaluate("kinetoscope.view.width")
+    assert f"pixels={width}" in asked.value.url
+    assert len(asked.value.json()["high"]) == width
+
+
 def test_borders_move_by_key(timeline: Timeline) -> None:
     page = timeline("seed_breaks")
     wide = page.box["width"]

@@ -36,7 +36,7 @@ export class Counters {
       wanted.map(async (row) => {
         const id = row.counter ?? -1;
         const known = this.found.get(id);
-        if (known && known.begin === begin && known.end === end) return;
+        if (known?.begin === begin && known.end === end && known.high.length === pixels) return;
         try {
           const data = await get("counter", { id, begin, end, pixels });
           const about = this.list[id];

@@ -155,14 +155,17 @@ export function renderer(canvas, meanings) {
     context.globalAlpha = 0.55;
     const pixel = (data.end - data.begin) / data.high.length;
     const w = pixel / view.pixel;
+    // one shape: where pale columns overlapped, or did not quite meet, the value would seem to change
+    context.beginPath();
     for (let at = 0; at < data.high.length; at++) {
       const high = data.high[at];
       if (high === null) continue;
       const x = view.x(data.begin + at * pixel);
       if (x + w < 0 || x > width) continue;
       const part = ((high - least) / range) * tall;
-      context.fillRect(x, y + 2 + tall - part, w + 0.5, part);
+      context.rect(x, y + 2 + tall - part, w + 0.5, part);
     }
+    context.fill();
     context.globalAlpha = 1;
   }
 
