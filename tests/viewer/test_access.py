@@ -237,3 +237,6 @@ def test_every_button_of_the_timeline_is_in_the_window(open_page: Open, width: i
         }).map((each) => each.textContent)"""
     )
     assert outside == []
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog.help[open]")
+    assert page.eval_on_selector("dialog.help", "(e) => e.scrollWidth <= e.clientWidth")
