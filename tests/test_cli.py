@@ -54,6 +54,24 @@ def test_help_lists_every_verb() -> None:
     assert program().stdout == done.stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "verb"),
+    [
+        (["report", "x.json", "--annotation"], " report"),
+        (["whatif", "x.json", "--not-there"], " whatif"),
+        (["--not-there"], ""),
+        (["not-there"], ""),
+    ],
+)
+def test_wrong_use_points_to_the_help_of_its_verb(
+    arguments: list[str], verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert one_line(said)
+    assert said.endswith(f"; kinetoscope{verb} --help says what there is\n")
+
+
 def test_help_fits_a_narrow_terminal_in_whole() -> None:
     verbs = program("--help", COLUMNS="60").stdout
     assert "..." not in verbs.partition("Commands:")[2]

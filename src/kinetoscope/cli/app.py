@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
         # The parser's own errors; which package they come from depends on typer's version.
         if not hasattr(error, "format_message"):
             raise
-        raise UsageError(f"{_sentence(error)}; {_help_of(error)} says what there is") from None
+        raise UsageError(f"{_sentence(error)}; {_help_of(error, arguments)} says what there is") from None
     return status if isinstance(status, int) else 0
 
 
@@ -59,9 +59,13 @@ def _sentence(error: Any) -> str:
     return said.replace(": Value error, ", ": ", 1)
 
 
-def _help_of(error: Any) -> str:
+def _help_of(error: Any, arguments: Sequence[str]) -> str:
     context = getattr(error, "ctx", None)
-    return f"{context.command_path if context is not None else 'kinetoscope'} --help"
+    if context is not None:
+        return f"{context.command_path} --help"
+    # an option without its value does not say whose it is
+    verbs = [command.name for command in app.registered_commands]
+    return " ".join(["kinetoscope", *(verb for verb in arguments[:1] if verb in verbs), "--help"])
 
 
 def _print_version(wanted: bool) -> None:

@@ -33,8 +33,10 @@ def table(reports: Sequence[Report]) -> Table:
 
 def sentence(report: Report) -> str:
     """What the report under the ranks is of."""
-    rank = "the lowest rank" if report.trace.rank is None else f"rank {report.trace.rank}"
-    return f"{units.counted(len(report.ranks or ()), 'rank')}; below: {rank}"
+    ranks = report.ranks or ()
+    if report.trace.rank is None:
+        return f"{units.counted(len(ranks), 'input')}; below: number 1"
+    return f"{units.counted(len(ranks), 'rank')}; below: rank {report.trace.rank}"
 
 
 def _rank(report: Report, position: int) -> str:
