@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from kinetoscope.errors import UsageError
+from kinetoscope.viewer.query import Database
 from kinetoscope.viewer.query_process import Column, QueryProcess
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="memory of another process is read from /proc")
@@ -155,3 +156,16 @@ def test_tables_that_cannot_be_made_are_told() -> None:
 
     with pytest.raises(UsageError, match="the tables could not be made"):
         QueryProcess(broken).run("SELECT 1")
+
+
+def test_a_query_without_memory_for_a_thread_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    database = Database(little())
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")  # as Python says where the system gives no stack
+
+    with monkeypatch.context() as without:
+        without.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(UsageError, match="needs more memory than a query may take"):
+            database.run("SELECT 1")
+    assert database.run("SELECT 1")["rows"] == [[1]]

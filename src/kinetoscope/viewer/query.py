@@ -116,8 +116,11 @@ class Database:
         began = time.monotonic()
         timer = Timer(seconds, cursor.interrupt)
         timer.daemon = True
-        timer.start()
         try:
+            try:
+                timer.start()
+            except RuntimeError:  # no memory for a thread
+                raise UsageError(TOO_LARGE) from None
             statements = duckdb.extract_statements(sql)
             if len(statements) != 1:
                 raise UsageError("one statement at a time" if statements else "there is no statement")
