@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from threading import Lock, Timer
+from threading import Lock, Thread, Timer
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,10 +117,7 @@ class Database:
         timer = Timer(seconds, cursor.interrupt)
         timer.daemon = True
         try:
-            try:
-                timer.start()
-            except RuntimeError:  # no memory for a thread
-                raise UsageError(TOO_LARGE) from None
+            start(timer)
             statements = duckdb.extract_statements(sql)
             if len(statements) != 1:
                 raise UsageError("one statement at a time" if statements else "there is no statement")
@@ -229,3 +226,21 @@ _SELECTED: Mapping[str, Mapping[str, str]] = {
     },
     "flow_rows": {"phase": "chr(phase::INTEGER) AS phase"},
 }
+
+
+def start(thread: Thread) -> None:
+    """Start a thread, though the memory for it may come a moment later.
+
+    DuckDB gives back what a query took while its answer is already on its way.
+
+    Raises:
+        UsageError: for a second there was none.
+    """
+    until = time.monotonic() + 1
+    while True:
+        try:
+            return thread.start()
+        except RuntimeError:
+            if time.monotonic() > until:
+                raise UsageError(TOO_LARGE) from None
+            time.sleep(0.02)

@@ -14,7 +14,7 @@ import numpy as np
 
 from kinetoscope.errors import UsageError
 from kinetoscope.ingest.worker import receive, send
-from kinetoscope.viewer.query import TOO_LARGE, Database
+from kinetoscope.viewer.query import TOO_LARGE, Database, start
 
 _WATCH_S = 0.02
 _READY = 0
@@ -63,9 +63,9 @@ def main() -> None:
             continue
         given = (asked["run"], asked["sql"], asked["seconds"])
         try:
-            threading.Thread(target=answer, args=given, daemon=True).start()
-        except RuntimeError:  # no memory for a thread
-            reply(asked["run"], {"error": TOO_LARGE})
+            start(threading.Thread(target=answer, args=given, daemon=True))
+        except UsageError as error:
+            reply(asked["run"], {"error": str(error)})
     os._exit(0)  # whatever still runs, nobody waits for it
 
 
