@@ -169,3 +169,17 @@ def test_a_query_without_memory_for_a_thread_is_too_large(monkeypatch: pytest.Mo
         with pytest.raises(UsageError, match="needs more memory than a query may take"):
             database.run("SELECT 1")
     assert database.run("SELECT 1")["rows"] == [[1]]
+
+
+def test_memory_that_comes_back_a_moment_later_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    database, refused = Database(little()), iter(range(3))
+    real = threading.Thread.start
+
+    def late(thread: threading.Thread) -> None:
+        if next(refused, None) is not None:
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", late)
+    assert database.run("SELECT 1")["rows"] == [[1]]
+    assert next(refused, None) is None
