@@ -348,25 +348,6 @@ def test_many_findings_and_rows_are_counted_when_left_out() -> None:
     assert len(shown.splitlines()) < 200
 
 
-def test_ranks_have_one_line_each_and_are_not_added_up() -> None:
-    shown = text(samples.two_ranks())
-    assert re.search(r"^0 +yes +3\.392 ms +4\.3 % .*graph-break$", shown, re.M)
-    assert re.search(r"^1 +yes +3\.392 ms +4\.3 % .*nothing found$", shown, re.M)
-    assert "2 ranks; below: rank 0" in shown
-    assert "2,420" not in shown
-    assert "rank 0 of 2" in shown
-
-
-def test_inputs_that_say_no_rank_are_numbered() -> None:
-    report = samples.two_ranks()
-    assert report.ranks is not None
-    unsaid = [replace(one, trace=replace(one.trace, rank=None)) for one in (report, *report.ranks)]
-    shown = text(replace(unsaid[0], ranks=unsaid[1:]))
-    assert re.search(r"^number 1 +yes", shown, re.M)
-    assert "2 inputs; below: number 1" in shown
-    assert "rank 0" not in shown
-
-
 def test_launches_without_a_recorded_start_are_told_apart() -> None:
     launches = Launches(
         launch_calls=7, graph_launches=0, device_events=9, linked=5, unlinked=4, launched_before_window=3
