@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,20 @@ def test_old_inductor_names_are_inductors() -> None:
 def test_kinds_of_cases(case: str, wanted: dict[str, int]) -> None:
     result = found(links_of_shared(f"cases/{case}.json"))
     assert {kind.kind: kind.total_ns for kind in result.by_kind} == wanted
+
+
+def test_collectives_are_counted_within_their_origin() -> None:
+    links = links_of_shared("traces/gpu/ddp/rank0.trace.json.gz")
+    content = json.loads(gzip.decompress((SHARED / "traces/gpu/ddp/rank0.trace.json.gz").read_bytes()))
+    took = [
+        event["dur"]
+        for event in content["traceEvents"]
+        if event.get("cat") == "kernel" and event["name"].startswith("nccl")
+    ]
+    by_origin = {entry.origin: entry.communication_ns for entry in found(links).by_origin}
+    assert len(took) > 20
+    assert by_origin.pop("eager") == pytest.approx(1000 * sum(took), abs=len(took))
+    assert set(by_origin.values()) == {0}
 
 
 def test_memory_comes_on_top_of_kernels() -> None:

@@ -7,6 +7,7 @@ import re
 import msgspec
 
 import report_samples as samples
+from kinetoscope.schema import OriginShare
 from test_render_text import text
 
 replace = msgspec.structs.replace
@@ -19,6 +20,17 @@ def test_ranks_have_one_line_each_and_are_not_added_up() -> None:
     assert "2 ranks; below: rank 0" in shown
     assert "2,420" not in shown
     assert "rank 0 of 2" in shown
+
+
+def test_communication_is_no_work_of_who_started_it() -> None:
+    report = samples.two_ranks()
+    assert report.kernels is not None
+    parts = [
+        OriginShare(origin="eager", count=9, total_ns=900, share=0.9, communication_ns=700),
+        OriginShare(origin="inductor_triton", count=1, total_ns=100, share=0.1),
+    ]
+    shown = text(replace(report, kernels=replace(report.kernels, by_origin=parts)))
+    assert "GPU work  communication 70 %, eager 20 %, Inductor Triton 10 %\n" in shown
 
 
 def test_inputs_that_say_no_rank_are_numbered() -> None:

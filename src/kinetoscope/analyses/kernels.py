@@ -35,12 +35,20 @@ def kernels(links: Links, work: Work | None = None, top: int = TOP) -> Kernels |
     # Copies and fills come on top of the kernels: theirs is a share of both, so that no share is over 1.
     with_memory_ns = int(dur_ns[valid].sum())
     whole = [with_memory_ns if origin == "memory" else total_ns for origin in ORIGINS]
+    communicates = is_kernel & (work.kind == KINDS.index("communication"))
+    communication_ns = _sums(work.origin[communicates], dur_ns[communicates], len(ORIGINS))
     return Kernels(
         count=int(is_kernel.sum()),
         total_ns=total_ns,
         graph_replay_ns=int(dur_ns[is_kernel & work.is_replay].sum()),
         by_origin=[
-            OriginShare(origin=ORIGINS[n], count=count, total_ns=ns, share=_share(ns, whole[n]))
+            OriginShare(
+                origin=ORIGINS[n],
+                count=count,
+                total_ns=ns,
+                share=_share(ns, whole[n]),
+                communication_ns=int(communication_ns[n]),
+            )
             for n, count, ns in _tally(work.origin[valid], dur_ns[valid], len(ORIGINS))
         ],
         by_kind=[

@@ -222,13 +222,16 @@ def _work(report: Report) -> str:
 def _origins(report: Report) -> str | None:
     if report.kernels is None or not report.kernels.by_origin:
         return None
-    ranked = sorted(report.kernels.by_origin, key=lambda entry: -entry.total_ns)
+    # who launched a collective tells nothing of the code: it waits for other ranks
+    spent = {
+        words.ORIGINS[entry.origin]: entry.total_ns - entry.communication_ns
+        for entry in report.kernels.by_origin
+    }
+    spent["communication"] = sum(entry.communication_ns for entry in report.kernels.by_origin)
+    ranked = sorted((name for name in spent if spent[name]), key=lambda name: -spent[name])
     # of all device time: the report's shares leave copies out of the whole, except in their own
     whole = max(1, report.kernels.all_device_ns)
-    said = [
-        f"{words.ORIGINS[entry.origin]} {units.share(entry.total_ns / whole)}" for entry in ranked[:_ORIGINS]
-    ]
-    return ", ".join(said)
+    return ", ".join(f"{name} {units.share(spent[name] / whole)}" for name in ranked[:_ORIGINS]) or None
 
 
 def _compile(report: Report) -> Fact:

@@ -52,12 +52,16 @@ class Launches(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OriginShare(msgspec.Struct, frozen=True, kw_only=True):
-    """Kernels by who wrote them; ``share`` of the summed kernel time (memory on top of it)."""
+    """Kernels by who wrote them; ``share`` of the summed kernel time (memory on top of it).
+
+    ``communication_ns``: what of ``total_ns`` is in communication kernels.
+    """
 
     origin: Origin
     count: int
     total_ns: int
     share: float
+    communication_ns: int = 0
 
 
 class KindShare(msgspec.Struct, frozen=True, kw_only=True):
