@@ -21,10 +21,12 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+from kinetoscope.replay.changes import EVICTS_NS
+from kinetoscope.replay.constants import BEST
+
 sys.path.insert(0, str(Path(__file__).resolve().parent / "predictions"))
 from models import MLP, Scales
 
-_EVICTS_US, _COLD_SHARE = 60.0, 0.5
 _ROUNDS, _STEPS = 25, 200
 
 
@@ -94,7 +96,7 @@ def main() -> None:
         after = step_us(compiled(make, value, guarded=False), options.device)
         computes = 0.0 if options.device == "cuda" else graph
         follows = min(check, max(0.0, before - check - computes))
-        rule = _COLD_SHARE * min(1.0, check / _EVICTS_US) * follows
+        rule = BEST.cold_share * min(1.0, 1e3 * check / EVICTS_NS) * follows
         print(
             f"{name:12} {before:8.1f} {after:6.1f} {check:6.1f} {before - after - check:6.1f} {rule:6.1f}",
             flush=True,

@@ -10,8 +10,7 @@ its own. One process is some percent faster than the next, so there are several 
 captures, all made by `kinetoscope run`: OUT/<pair>/ is the one whose step without a profiler is nearest to
 the median of the truths of that side (which says nothing of the other side), of the calm ones if one of these
 is near. Where others slowed the cores down meanwhile, it is measured again, until there are so many calm ones
-or the time is up. A later run with
-the same OUT goes on. Programs that failed are named on stderr.
+or the time is up. A later run with the same OUT goes on. Programs that failed are named on stderr.
 """
 
 from __future__ import annotations

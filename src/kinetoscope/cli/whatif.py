@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kinetoscope.replay.whatif import WhatIf
 
 _WIDEST = 100
-# Of a step; less is noise.
-_AS_LONG = 0.03
 
 
 def whatif(
@@ -118,6 +116,7 @@ def whatif(
 
 def _text(answer: WhatIf, width: int, alone: str | None) -> str:
     from kinetoscope.analyses.wording import duration, percent
+    from kinetoscope.replay.predict import NO_GAIN
 
     step, distortion = answer.step_ns, answer.distortion
     before, saved = step.replayed, step.replayed - step.predicted
@@ -132,7 +131,7 @@ def _text(answer: WhatIf, width: int, alone: str | None) -> str:
         ("Step now", f"{duration(step.measured)}  ({told})"),
         ("Replayed", f"{duration(before)}  ({own})"),
         ("After", f"{duration(step.predicted)}  (between {duration(step.low)} and {duration(step.high)})"),
-        ("Worth", _worth(answer.verdict, worth, is_longer=saved < -_AS_LONG * before)),
+        ("Worth", _worth(answer.verdict, worth, is_longer=-saved > (1 - NO_GAIN) * before)),
     ]
     lines = [*_wrapped("What if", "; ".join(answer.change), width)]
     for label, value in rows:

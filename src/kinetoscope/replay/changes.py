@@ -23,7 +23,7 @@ from kinetoscope.replay.waiting import causes_at
 from kinetoscope.trace import Category, Int64
 
 #: a check of guards this long has read so much memory that nothing else is left in the caches of a core
-_EVICTS_NS = 60_000
+EVICTS_NS = 60_000
 #: host time in which a CPU computes
 _ON_CPU = (Cause.PYTHON, Cause.EAGER, Cause.GRAPH, Cause.WRAPPER, Cause.BREAK, Cause.LAUNCH)
 
@@ -145,7 +145,7 @@ def no_guards(model: Model, constants: Constants = BEST) -> Model:
         after = np.arange(end, until)[can_be_cold[end:until]]
         passed = np.minimum(np.cumsum(dur[after]), check_ns)
         cold_ns = np.diff(passed, prepend=0)
-        share = constants.cold_share * min(1.0, check_ns / _EVICTS_NS)
+        share = constants.cold_share * min(1.0, check_ns / EVICTS_NS)
         dur[after] -= np.rint(share * cold_ns).astype(np.int64)
     return model.with_host(np.where(is_check, 0, dur))
 
